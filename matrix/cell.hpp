@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "matrix/platform_settings.hpp"
+#include "matrix/training_config.hpp"
+
+namespace cgconform::matrix {
+
+/// The kind of model a cell trains; selects which `TrainingConfig` fields of the MoE family are set.
+enum class ModelKind : std::uint8_t { dense, moe_dropless, moe_drop_and_pad, hybrid_mamba };
+
+enum class Optimizer : std::uint8_t { sgd, adam };
+
+/// Sizes and lengths of the workload beyond the configuration.
+struct WorkloadShape {
+  std::int32_t vocab_size = 32;
+  std::int32_t ffn_hidden_size = 32;
+  std::int32_t steps = 4;         ///< training steps a leg runs
+  std::int32_t eval_interval = 0; ///< a validation step every so many steps; 0 for none
+  std::int32_t eval_iters = 1;    ///< micro-batches of a validation step
+  Optimizer optimizer = Optimizer::adam;
+  friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
+};
+
+/// One point of the matrix. Plain data; the id is derived from the axes (see expansion.hpp).
+struct Cell {
+  std::uint64_t index = 0;  ///< position in the matrix's own enumeration
+  TrainingConfig config;
+  WorkloadShape shape;
+  ModelKind model_kind = ModelKind::dense;
+  PlatformSettings platform;
+
+  /// Ranks the gang needs: the product of the parallel sizes.
+  int ranks() const {
+    return config.tensor_model_parallel_size * config.pipeline_model_parallel_size *
+           config.data_parallel_size;
+  }
+};
+
+/// Id and hash of a cell: `impl=local/scope=attn/...` and 16 hexadecimal digits of XXH3-64 over it.
+struct CellName {
+  std::string id;
+  std::string hash;
+};
+
+}  // namespace cgconform::matrix

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace cgconform::matrix {
+
+/// Which memory pool the graphs of one cell capture into.
+enum class GraphPool : std::uint8_t { shared, separate };
+
+/// A framework or library version, `major.minor.patch`; pre-release suffixes are dropped.
+struct Version {
+  std::int32_t major_number = 0;
+  std::int32_t minor_number = 0;
+  std::int32_t patch_number = 0;
+  friend constexpr auto operator<=>(const Version&, const Version&) = default;
+};
+
+/// Settings of the process and machine that rules and cells depend on. Plain data.
+struct PlatformSettings {
+  /// Effective state of `expandable_segments` after all variables and spellings.
+  bool expandable_segments = false;
+  /// What the frameworks' raw substring test on PYTORCH_CUDA_ALLOC_CONF sees; differs from the
+  /// effective state for spellings the test misses.
+  bool expandable_segments_as_tested = false;
+  /// NCCL_GRAPH_REGISTER; absent means unset (NCCL's default is on).
+  std::optional<bool> nccl_graph_register;
+  GraphPool graph_pool = GraphPool::shared;
+  /// Compute capability times ten, 90 for sm_90.
+  std::int32_t compute_capability = 90;
+  std::optional<Version> transformer_engine;
+  std::optional<Version> torch;
+  std::optional<Version> nccl;
+
+  friend bool operator==(const PlatformSettings&, const PlatformSettings&) = default;
+};
+
+}  // namespace cgconform::matrix

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "matrix/enum_set.hpp"
+
+namespace cgconform::matrix {
+
+/// `cuda_graph_impl`. `full_iteration` is an implementation of its own since Megatron-Core 0.18;
+/// before, and in the seed documents, it is a scope of `local`.
+enum class CudaGraphImpl : std::uint8_t { none, local, transformer_engine, full_iteration };
+
+/// Items of `cuda_graph_scope` (`cuda_graph_modules`). The first six are modules of a layer; the
+/// last three are legacy values that normalisation removes.
+enum class CudaGraphModule : std::uint8_t {
+  attn,
+  mlp,
+  moe,
+  moe_router,
+  moe_preprocess,
+  mamba,
+  full,
+  full_iteration,
+  full_iteration_inference,
+};
+using CudaGraphScope = EnumSet<CudaGraphModule>;
+
+enum class InferenceCudaGraphScope : std::uint8_t { none, layer, block };
+enum class RecomputeGranularity : std::uint8_t { none, full, selective };
+enum class RecomputeMethod : std::uint8_t { none, uniform, block };
+enum class RecomputeModule : std::uint8_t {
+  core_attn,
+  moe_act,
+  layernorm,
+  mla_up_proj,
+  mlp,
+  moe,
+  shared_experts,
+  gdn_norm_out,
+  gdp_in_proj,
+  gdp_qkv,
+  mhc,
+};
+using RecomputeModules = EnumSet<RecomputeModule>;
+
+enum class MoeTokenDispatcherType : std::uint8_t { allgather, alltoall, flex };
+enum class MoeFlexDispatcherBackend : std::uint8_t { none, deepep, hybridep, ncclep };
+enum class TransformerImpl : std::uint8_t { local, transformer_engine, inference_optimized };
+enum class Fp8Format : std::uint8_t { none, e4m3, hybrid };
+enum class Fp8Recipe : std::uint8_t { delayed, tensorwise, mxfp8, blockwise, custom };
+enum class CrossEntropyFusionImpl : std::uint8_t { native, te };
+enum class ParamsDtype : std::uint8_t { fp32, fp64, bf16, fp16 };
+
+/// How `moe_layer_freq` lays MoE layers out: every n-th layer, or a list of 0 and 1 a layer.
+/// `pattern` holds the list, bit i for layer i, `pattern_length` its length; a length of 0 means
+/// the integer form `every`.
+struct MoeLayerFreq {
+  std::int32_t every = 1;
+  std::uint64_t pattern = 0;
+  std::int32_t pattern_length = 0;
+
+  /// True where at least one layer is dense (the predicate of `mlp-scope-needs-dense-layer`).
+  constexpr bool has_dense_layer() const {
+    if (pattern_length == 0) return every != 1;
+    const std::uint64_t all =
+        pattern_length >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << pattern_length) - 1;
+    return (pattern & all) != all;
+  }
+  friend constexpr bool operator==(const MoeLayerFreq&, const MoeLayerFreq&) = default;
+};
+
+/// The training settings under test, under Megatron's own field names. Plain data without
+/// allocations, so that millions can be made and judged a second. Field defaults are those of the
+/// frameworks (dropouts are 0.1), not those of the built-in matrices.
+struct TrainingConfig {
+  // CUDA graphs
+  CudaGraphImpl cuda_graph_impl = CudaGraphImpl::none;
+  CudaGraphScope cuda_graph_scope;
+  bool enable_cuda_graph = false;    ///< deprecated spelling of impl `local`
+  bool external_cuda_graph = false;  ///< deprecated spelling of impl `transformer_engine`
+  std::int32_t cuda_graph_warmup_steps = 3;
+  bool cuda_graph_use_single_mempool = true;
+  std::optional<InferenceCudaGraphScope> inference_cuda_graph_scope;
+  bool optimizer_cuda_graph = false;
+
+  // Random numbers and numerical checks
+  bool use_te_rng_tracker = false;  ///< Bridge `model.use_te_rng_tracker`
+  bool te_rng_tracker = false;      ///< Megatron-LM and Bridge `rng.te_rng_tracker`
+  bool check_for_nan_in_loss = true;           ///< Bridge `rerun_state_machine`
+  bool check_for_nan_in_grad = true;           ///< `ddp`
+  bool check_for_nan_in_loss_and_grad = true;  ///< Megatron-LM
+
+  // Recompute
+  RecomputeGranularity recompute_granularity = RecomputeGranularity::none;
+  RecomputeMethod recompute_method = RecomputeMethod::none;
+  std::optional<std::int32_t> recompute_num_layers;
+  std::optional<RecomputeModules> recompute_modules;  ///< absent means [core_attn]
+  float attention_dropout = 0.1F;
+  float hidden_dropout = 0.1F;
+
+  // Model
+  std::int32_t num_layers = 4;
+  std::int32_t hidden_size = 64;
+  std::int32_t num_attention_heads = 4;
+  std::int32_t seq_length = 64;
+  bool add_bias_linear = true;
+  bool add_qkv_bias = false;
+  bool is_hybrid_model = false;  ///< has Mamba layers
+  bool multi_latent_attention = false;
+  TransformerImpl transformer_impl = TransformerImpl::transformer_engine;
+  ParamsDtype params_dtype = ParamsDtype::fp32;
+
+  // Mixture of experts
+  std::optional<std::int32_t> num_moe_experts;
+  MoeLayerFreq moe_layer_freq;
+  std::optional<float> moe_expert_capacity_factor;
+  bool moe_pad_expert_input_to_capacity = false;
+  MoeTokenDispatcherType moe_token_dispatcher_type = MoeTokenDispatcherType::allgather;
+  MoeFlexDispatcherBackend moe_flex_dispatcher_backend = MoeFlexDispatcherBackend::deepep;
+  bool moe_router_padding_for_fp8 = false;
+  bool moe_router_padding_for_quantization = false;
+  std::optional<float> moe_input_jitter_eps;
+  std::optional<std::int32_t> moe_shared_expert_intermediate_size;
+  bool moe_shared_expert_overlap = false;
+  bool moe_grouped_gemm = false;
+
+  // Parallel layout and schedule
+  std::int32_t tensor_model_parallel_size = 1;
+  std::int32_t pipeline_model_parallel_size = 1;
+  std::optional<std::int32_t> virtual_pipeline_model_parallel_size;
+  std::int32_t expert_model_parallel_size = 1;
+  std::int32_t data_parallel_size = 1;
+  std::optional<std::int32_t> microbatch_group_size_per_vp_stage;
+  std::int32_t num_microbatches = 1;
+  std::int32_t micro_batch_size = 1;
+  bool sequence_parallel = false;
+  bool variable_seq_lengths = false;
+
+  // Overlap and delayed weight gradients
+  bool overlap_moe_expert_parallel_comm = false;
+  bool delay_wgrad_compute = false;
+  bool gradient_accumulation_fusion = true;
+  bool overlap_grad_reduce = true;
+  bool overlap_param_gather = false;
+  bool use_distributed_optimizer = false;
+
+  // Offload
+  bool cpu_offloading = false;
+  std::int32_t cpu_offloading_num_layers = 0;
+  bool fine_grained_activation_offloading = false;
+
+  // Precision
+  Fp8Format fp8 = Fp8Format::none;
+  Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
+  bool fp4 = false;
+  CrossEntropyFusionImpl cross_entropy_fusion_impl = CrossEntropyFusionImpl::native;
+
+  friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
+};
+
+}  // namespace cgconform::matrix
