@@ -8,7 +8,8 @@
 
 namespace cgconform::matrix {
 
-/// The kind of model a cell trains; selects which `TrainingConfig` fields of the MoE family are set.
+/// The kind of model a cell trains; selects which `TrainingConfig` fields of the MoE family are
+/// set.
 enum class ModelKind : std::uint8_t { dense, moe_dropless, moe_drop_and_pad, hybrid_mamba };
 
 enum class Optimizer : std::uint8_t { sgd, adam };
@@ -17,9 +18,9 @@ enum class Optimizer : std::uint8_t { sgd, adam };
 struct WorkloadShape {
   std::int32_t vocab_size = 32;
   std::int32_t ffn_hidden_size = 32;
-  std::int32_t steps = 4;         ///< training steps a leg runs
-  std::int32_t eval_interval = 0; ///< a validation step every so many steps; 0 for none
-  std::int32_t eval_iters = 1;    ///< micro-batches of a validation step
+  std::int32_t steps = 4;          ///< training steps a leg runs
+  std::int32_t eval_interval = 0;  ///< a validation step every so many steps; 0 for none
+  std::int32_t eval_iters = 1;     ///< micro-batches of a validation step
   Optimizer optimizer = Optimizer::adam;
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };

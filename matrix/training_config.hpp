@@ -85,8 +85,8 @@ struct TrainingConfig {
   bool optimizer_cuda_graph = false;
 
   // Random numbers and numerical checks
-  bool use_te_rng_tracker = false;  ///< Bridge `model.use_te_rng_tracker`
-  bool te_rng_tracker = false;      ///< Megatron-LM and Bridge `rng.te_rng_tracker`
+  bool use_te_rng_tracker = false;             ///< Bridge `model.use_te_rng_tracker`
+  bool te_rng_tracker = false;                 ///< Megatron-LM and Bridge `rng.te_rng_tracker`
   bool check_for_nan_in_loss = true;           ///< Bridge `rerun_state_machine`
   bool check_for_nan_in_grad = true;           ///< `ddp`
   bool check_for_nan_in_loss_and_grad = true;  ///< Megatron-LM

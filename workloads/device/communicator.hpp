@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads {
+
+enum class ReduceOp : std::uint8_t { sum, max, min };
+
+/// A group of ranks that exchange device memory in stream order. Calls are capturable; messages are
+/// tagged by communicator, sequence at capture and replay number, and carry a verified header.
+/// Peers that fail show as communicator_error at the next synchronisation, never as a hang.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& name() const = 0;
+
+  virtual void send(const TensorView& tensor, int peer, Stream& stream, std::string label) = 0;
+  virtual void receive(const TensorView& tensor, int peer, Stream& stream, std::string label) = 0;
+  virtual void all_reduce(const TensorView& destination, const TensorView& source, ReduceOp op,
+                          Stream& stream, std::string label) = 0;
+  virtual void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) = 0;
+
+  /// Host-side agreement outside streams: concatenates every rank's bytes in rank order.
+  /// Throws communicator_timeout after the communicator's deadline.
+  virtual std::vector<std::string> exchange(const std::string& mine) = 0;
+  /// First asynchronous error, or success.
+  virtual ErrorCategory async_error() const = 0;
+  /// Graphs and executables alive that hold this communicator.
+  virtual int live_graph_references() const = 0;
+};
+
+/// How the processes of a gang find each other: `set` publishes, `get` blocks until the key exists
+/// or the deadline passes (communicator_timeout).
+class RendezvousStore {
+ public:
+  virtual ~RendezvousStore() = default;
+  virtual void set(const std::string& key, const std::string& value) = 0;
+  virtual std::string get(const std::string& key, std::chrono::milliseconds deadline) = 0;
+};
+
+struct CommunicatorOptions {
+  std::string name;  ///< unique in the gang, for example "pp"
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{30000};
+  std::shared_ptr<RendezvousStore> store;  ///< may be null where size is 1
+};
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "workloads/allocator/segment_source.hpp"
+#include "workloads/device/communicator.hpp"
+#include "workloads/device/progress.hpp"
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads {
+
+struct DeviceProperties {
+  std::string kind;  ///< "reference" or "cuda"
+  std::string name;
+  std::int32_t compute_capability = 90;  ///< times ten
+  std::int64_t memory_bytes = 0;
+};
+
+/// What the device itself counted since the last reset; not the workload's own opinion.
+struct LaunchCounters {
+  std::uint64_t eager_launches = 0;   ///< ops, copies, fills, collectives run outside graphs
+  std::uint64_t captured_nodes = 0;   ///< nodes recorded by captures
+  std::uint64_t graph_launches = 0;   ///< GraphExec::launch calls
+  std::uint64_t graph_nodes_run = 0;  ///< nodes that graphs executed
+  std::uint64_t failed_calls = 0;     ///< calls that threw
+};
+
+/// One device call as the device saw it: its name, label, and how it ended.
+struct CallRecord {
+  std::string_view call;
+  std::string_view label;
+  ErrorCategory category = ErrorCategory::success;
+};
+using CallObserver = std::function<void(const CallRecord&)>;
+
+/// Where the workload runs. One per worker; not thread-safe unless a call says so.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceProperties& properties() const = 0;
+
+  virtual std::unique_ptr<Stream> create_stream(std::string name) = 0;
+  /// The legacy default stream: it synchronises with every blocking stream, and its use while one
+  /// of them captures is stream_capture_implicit.
+  virtual Stream& legacy_stream() = 0;
+  virtual std::unique_ptr<Event> create_event() = 0;
+  virtual std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) = 0;
+  /// Segments that allocators carve blocks from.
+  virtual SegmentSource& segment_source() = 0;
+
+  /// Blocks until all streams are idle; refused while any capture is active.
+  virtual void synchronize() = 0;
+  virtual LaunchCounters counters() const = 0;
+  virtual void reset_counters() = 0;
+  /// Called for every stream, event, graph, allocation and communicator call on the calling thread;
+  /// an empty function switches it off. The base of the capture audit.
+  virtual void set_call_observer(CallObserver observer) = 0;
+  /// Seed of the random topological order in which graphs replay; ignored on CUDA.
+  virtual void set_replay_seed(std::uint64_t seed) = 0;
+};
+
+struct ReferenceDeviceOptions {
+  std::uint64_t replay_seed = 0;
+  std::int64_t arena_bytes = std::int64_t{1} << 30;
+  ProgressSink* progress = nullptr;  ///< may be null
+};
+std::unique_ptr<Device> create_reference_device(const ReferenceDeviceOptions& options);
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace cgconform::workloads {
+
+/// A fault switch: one named place in the workload that can be made wrong at run time.
+enum class Fault : std::uint16_t {
+  f01a_batch_in_new_block,
+  f01b_optional_input_not_refreshed,
+  f01c_stale_padding_rows,
+  f01d_staging_overwritten,
+  f02a_freed_temporary,
+  f02b_unmapped_temporary,
+  f02c_workspace_fill_outside,
+  f02d_table_in_graph_pool,
+  f02e_host_record_freed,
+  f04a_shared_output_slot,
+  f04b_weight_grad_slot_handed_out,
+  f04c_swapped_grad_slots,
+  f04d_eager_backward_reads_capture_slots,
+  f07a_offset_by_value,
+  f07b_offset_not_advanced,
+  f07c_graph_safe_request_dropped,
+  f14a_overwrite_instead_of_accumulate,
+  f14b_accumulate_never_zeroed,
+  f14c_grad_added_flag_only_in_capture,
+  f14d_parameter_left_out,
+  f17a_wait_dropped,
+  f17b_free_without_edge,
+  f17c_fan_out_edge_removed,
+  count,
+};
+
+/// A row of the fault table: id as in `F02b`, its class, what it injects. The check and the verdict
+/// that must come out stand in the self-test's table (suites), which maps fault to check.
+struct FaultRow {
+  Fault fault;
+  std::string_view id;
+  std::string_view fault_class;
+  std::string_view injection;
+};
+
+std::span<const FaultRow> fault_table();
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/device/device.hpp"
+#include "workloads/device/graph.hpp"
+#include "workloads/device/progress.hpp"
+
+namespace cgconform::workloads {
+
+/// Where in a leg a tensor was seen. -1 where the part does not apply.
+struct TensorLocation {
+  std::int32_t step = -1;
+  std::int32_t microbatch = -1;
+  std::int32_t layer = -1;
+  bool validation = false;
+  std::string tensor;  ///< "output", "grad_input", "loss", "weight:mlp.fc1", "main_grad:...", ...
+  friend bool operator==(const TensorLocation&, const TensorLocation&) = default;
+};
+
+/// Stage of a step at which an observation was made, in execution order.
+enum class ObservedQuantity : std::uint8_t {
+  input_batch,  ///< what the data loader gave
+  dropout_mask,
+  layer_output,
+  loss,
+  layer_grad_input,
+  main_grad,  ///< accumulated parameter gradient after the last micro-batch
+  weight,     ///< parameter after the optimizer step
+  optimizer_state,
+  rng_state,
+};
+
+/// A snapshot in device memory; compared on the device.
+struct Observation {
+  ObservedQuantity quantity = ObservedQuantity::layer_output;
+  TensorLocation where;
+  Buffer snapshot;
+};
+
+/// One captured graph of a leg.
+struct GraphRecord {
+  std::string name;   ///< "layer 1 forward microbatch 0", "iteration training", ...
+  std::string scope;  ///< module scope or "layer" or "full_iteration"
+  std::int32_t layer = -1;
+  std::int32_t microbatch = -1;
+  bool forward = true;
+  std::int32_t capture_order = -1;  ///< position among this leg's captures
+  std::int32_t capture_step = -1;   ///< training step at whose end, or in which, it was captured
+  std::vector<GraphNode> nodes;
+  std::uint64_t launches = 0;       ///< from GraphExec::launches(), the device's own count
+  std::int32_t destroy_order = -1;  ///< position in the teardown; -1 where never destroyed
+};
+
+/// What happened inside one capture window.
+struct CaptureAudit {
+  std::string graph;
+  std::uint64_t calls = 0;
+  ErrorCategory first_failure = ErrorCategory::success;
+  std::string first_failed_call;
+  ErrorCategory end_status = ErrorCategory::success;
+  std::uint64_t eager_launches_inside = 0;   ///< device counter delta: must be 0
+  std::uint64_t graph_nodes_run_inside = 0;  ///< must be 0
+  std::uint64_t hash_before = 0;  ///< over parameters, gradients, RNG state and static outputs
+  std::uint64_t hash_after = 0;
+  std::uint64_t eager_body_launches = 0;  ///< launches of the same body when it last ran eagerly
+};
+
+/// One execution of a layer or of the iteration, by replay or eagerly.
+struct ExecutionRecord {
+  std::int32_t step = -1;
+  std::int32_t microbatch = -1;
+  std::int32_t layer = -1;  ///< -1 for a whole iteration
+  bool forward = true;
+  bool validation = false;
+  bool replayed = false;
+  std::int32_t graph = -1;           ///< index into LegRecord::graphs where replayed
+  std::uint64_t eager_launches = 0;  ///< device counter deltas of this execution
+  std::uint64_t graph_launches = 0;
+  std::uint64_t graph_nodes_run = 0;  ///< known after synchronisation; 0 where not synchronised
+  std::uint64_t host_executions = 0;  ///< how often host code of the body ran; 0 on replay
+};
+
+/// An operand of a graph node that was not live, or not of the generation seen at capture, when the
+/// graph was about to be launched.
+struct AddressFinding {
+  std::int32_t graph = -1;
+  std::int32_t node = -1;
+  std::string op;
+  std::string operand;
+  std::int32_t step = -1;
+  AddressState state = AddressState::unknown;
+  std::uint64_t captured_generation = 0;
+  std::uint64_t current_generation = 0;
+  std::string label;  ///< of the block that now owns the address
+};
+
+/// Two operands of one graph that touch the same bytes, at least one writing, without a path.
+struct EdgeFinding {
+  std::int32_t graph = -1;
+  std::int32_t producer = -1;
+  std::int32_t consumer = -1;
+  std::string operand;
+  std::string labels;
+};
+
+enum class SlotKind : std::uint8_t { static_input, output, saved_activation, weight_grad };
+
+/// A value in a graph-owned slot, hashed where it was produced and again where it was used.
+struct SlotRecord {
+  SlotKind kind = SlotKind::output;
+  TensorLocation where;
+  std::uint64_t hash_at_production = 0;
+  std::uint64_t hash_at_use = 0;
+};
+
+struct PhaseTiming {
+  Phase phase = Phase::idle;
+  double milliseconds = 0.0;
+};
+
+/// Everything one leg left behind for the checks. Device snapshots stay valid until destruction.
+struct LegRecord {
+  std::vector<Observation> observations;  ///< in execution order
+  std::vector<GraphRecord> graphs;        ///< in capture order
+  std::vector<CaptureAudit> captures;
+  std::vector<ExecutionRecord> executions;  ///< in execution order
+  std::vector<AddressFinding> address_findings;
+  std::vector<EdgeFinding> edge_findings;
+  std::vector<SlotRecord> slots;
+  std::vector<Block> damaged_guards;
+  std::vector<PhaseTiming> timings;
+  std::map<std::string, PoolStatistics> pools;  ///< by pool name
+  LaunchCounters totals;
+  std::int64_t live_bytes_after_teardown = 0;  ///< graph pools, after graphs were destroyed
+  std::string error;  ///< what ended the leg early; empty where it ran to its end
+  ErrorCategory error_category = ErrorCategory::success;
+  Phase error_phase = Phase::idle;
+};
+
+}  // namespace cgconform::workloads
