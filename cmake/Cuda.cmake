@@ -1,0 +1,75 @@
+# The CUDA parts: found, or left out with the reason. Sets
+#   CGCONFORM_CUDA_ENABLED  whether files in a folder named cuda/ are compiled
+#   CGCONFORM_CUDA_VERSION  version of the toolkit compiled in, empty when left out
+#   CGCONFORM_CUDA_STATUS   one line for the configure summary
+# and, when enabled, the target cgconform_cuda (runtime, driver, cuBLAS, NCCL).
+set(CGCONFORM_CUDA AUTO CACHE STRING "CUDA parts: AUTO (when everything is found), ON (required), OFF")
+set_property(CACHE CGCONFORM_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(CGCONFORM_CUDA_ENABLED OFF)
+set(CGCONFORM_CUDA_VERSION "")
+
+# Names in `missing` what the CUDA parts need and this machine lacks.
+function(cgconform_find_cuda missing)
+  set(lacking "")
+  find_package(CUDAToolkit 12.4 QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    list(APPEND lacking "CUDA Toolkit 12.4 or newer")
+  else()
+    foreach(target IN ITEMS cudart cublas cuda_driver)
+      if(NOT TARGET CUDA::${target})
+        list(APPEND lacking "the toolkit's ${target} library")
+      endif()
+    endforeach()
+  endif()
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_HOME
+            PATH_SUFFIXES include)
+  find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR} ENV NCCL_HOME PATH_SUFFIXES lib lib64)
+  if(NOT NCCL_INCLUDE_DIR OR NOT NCCL_LIBRARY)
+    list(APPEND lacking "NCCL")
+  endif()
+  list(JOIN lacking ", " lacking)
+  set(${missing} "${lacking}" PARENT_SCOPE)
+  set(CUDAToolkit_VERSION "${CUDAToolkit_VERSION}" PARENT_SCOPE)
+endfunction()
+
+# Reads "2.28.3" out of nccl.h.
+function(cgconform_nccl_version version)
+  set(parts "")
+  foreach(part IN ITEMS MAJOR MINOR PATCH)
+    file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h line REGEX "^#define NCCL_${part} +[0-9]+")
+    string(REGEX MATCH "[0-9]+$" number "${line}")
+    list(APPEND parts "${number}")
+  endforeach()
+  list(JOIN parts "." joined)
+  set(${version} "${joined}" PARENT_SCOPE)
+endfunction()
+
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/workloads/*.cu
+     ${PROJECT_SOURCE_DIR}/workloads/device/cuda/*.cpp)
+if(CGCONFORM_CUDA STREQUAL "OFF")
+  set(CGCONFORM_CUDA_STATUS "left out, CGCONFORM_CUDA=OFF")
+else()
+  cgconform_find_cuda(missing)
+  if(NOT missing)
+    cgconform_nccl_version(nccl_version)
+    set(found "CUDA ${CUDAToolkit_VERSION}, NCCL ${nccl_version}")
+  endif()
+  if(missing AND CGCONFORM_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "cgconform: CGCONFORM_CUDA=ON, but this machine lacks: ${missing}. "
+                        "Install it (or name its place with -DCUDAToolkit_ROOT=DIR and NCCL_HOME), "
+                        "or configure with -DCGCONFORM_CUDA=OFF.")
+  elseif(missing)
+    set(CGCONFORM_CUDA_STATUS "left out, not found: ${missing}")
+  elseif(NOT cuda_sources)
+    set(CGCONFORM_CUDA_STATUS "left out, this version has no CUDA sources yet (found ${found})")
+  else()
+    set(CGCONFORM_CUDA_ENABLED ON)
+    set(CGCONFORM_CUDA_VERSION ${CUDAToolkit_VERSION})
+    set(CGCONFORM_CUDA_STATUS "compiled with ${found}")
+    enable_language(CUDA)
+    add_library(cgconform_cuda INTERFACE)
+    target_include_directories(cgconform_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+    target_link_libraries(cgconform_cuda INTERFACE CUDA::cudart CUDA::cuda_driver CUDA::cublas
+                          CUDA::cublasLt ${NCCL_LIBRARY})
+  endif()
+endif()
