@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/device/stream.hpp"
+#include "workloads/faults/fault_switches.hpp"
+
+namespace cgconform::workloads {
+
+/// A trained tensor and the gradient accumulated for it over the micro-batches of a step.
+struct Parameter {
+  std::string name;  ///< within its layer, "mlp.fc1.weight"
+  TensorView weight;
+  TensorView main_grad;
+};
+
+/// Receives named intermediate tensors in stream order. In an instrumented leg it copies them into
+/// slots of its own (a captured copy inside graphs); otherwise it is null.
+class TensorTap {
+ public:
+  virtual ~TensorTap() = default;
+  virtual void tap(std::string_view tensor, const TensorView& value) = 0;
+};
+
+/// Device-side random state {seed, offset} as two uint64, read and advanced by the ops that draw,
+/// so that a graph draws new numbers at every replay.
+struct RngState {
+  TensorView seed_and_offset;
+};
+
+/// Where and how one call of a layer runs.
+struct LayerContext {
+  Stream& stream;
+  CachingAllocator& allocator;
+  PoolId pool = default_pool;  ///< of temporaries, outputs and saved activations
+  RngState rng;
+  const FaultSwitches& faults;
+  TensorTap* tap = nullptr;
+  bool training = true;  ///< off in validation: no dropout, nothing saved
+  std::int32_t step = 0;
+  std::int32_t microbatch = 0;
+  std::string label;  ///< prefix for op labels, "step 0 mb 1 layer 0"
+};
+
+/// Activations kept from a layer's forward to its backward, by name.
+class SavedActivations {
+ public:
+  void keep(std::string name, Buffer buffer) {
+    buffers_.emplace_back(std::move(name), std::move(buffer));
+  }
+  /// Throws InternalError where the name was not kept.
+  const Buffer& at(std::string_view name) const;
+  std::span<const std::pair<std::string, Buffer>> all() const { return buffers_; }
+  void clear() { buffers_.clear(); }
+
+ private:
+  std::vector<std::pair<std::string, Buffer>> buffers_;
+};
+
+/// A layer with hand-written forward and backward. Stateless but for its parameters.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual std::string_view name() const = 0;
+  /// `input` is [tokens, hidden]; returns the output, allocated from the context's pool.
+  virtual Buffer forward(LayerContext& context, const TensorView& input,
+                         SavedActivations& saved) = 0;
+  /// Accumulates into every `main_grad` and returns the gradient of the input.
+  virtual Buffer backward(LayerContext& context, const TensorView& grad_output,
+                          SavedActivations& saved) = 0;
+  virtual std::span<const Parameter> parameters() const = 0;
+};
+
+}  // namespace cgconform::workloads
