@@ -51,3 +51,13 @@ allow_small_machines() {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
 }
+
+# cpp_sources PATTERN...: files of the project's source folders, separated by NUL.
+cpp_sources() {
+  local names=() pattern
+  for pattern in "$@"; do
+    names+=(-o -name "$pattern")
+  done
+  (cd "$project_dir" && find matrix workloads suites reports harness tests benchmarks \
+    -type f \( "${names[@]:1}" \) -print0 | sort -z)
+}

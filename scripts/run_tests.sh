@@ -46,18 +46,43 @@ done
 [[ $preset =~ ^(release|debug|asan|tsan)$ ]] ||
   die 2 "unknown preset '$preset'; there are release, debug, asan and tsan"
 
+# Seconds kept for the tests themselves, and for the clang-tidy gate, when there is a deadline.
+tests_seconds=600
+tidy_seconds=480
+
+# Seconds that an optional stage may take so that what must follow still fits; "infinity" without a
+# deadline (as timeout(1) spells it).
+seconds_before() {
+  local reserved=$1 left
+  if [[ -z $deadline ]]; then
+    say infinity
+    return
+  fi
+  left=$((deadline - SECONDS - reserved))
+  say $((left > 0 ? left : 0))
+}
+
 run_ctest() {
   local name=$1
   shift
   (cd "$project_dir" && ctest --preset "$name" --parallel "$(nproc)" "$@")
 }
 
-# Builds and runs the unit tests under one sanitizer preset.
+# Builds and runs the unit tests under one sanitizer preset; 124 when the time was over.
 sanitizer_stage() {
-  local name=$1
-  say "== unit tests under $name"
-  configure "$name" >/dev/null
-  build "$name" unit_tests && run_ctest "$name" -L unit -LE gate
+  local name=$1 seconds
+  seconds=$(seconds_before $((tests_seconds + tidy_seconds)))
+  [[ $seconds != 0 ]] || return 124
+  say "unit tests under $name, at most $seconds s"
+  export -f configure build build_jobs run_ctest say sanitizer_commands
+  export project_dir
+  timeout "$seconds" bash -euo pipefail -c 'sanitizer_commands "$1"' sanitizer_stage "$name"
+}
+
+sanitizer_commands() {
+  configure "$1" >/dev/null
+  build "$1" unit_tests
+  run_ctest "$1" --label-regex unit --label-exclude gate
 }
 
 if $install; then "$project_dir/scripts/install_dependencies.sh"; fi
@@ -66,14 +91,24 @@ configure "$preset"
 build "$preset"
 
 failed=()
+cut=()
 if $sanitizers; then
   for name in asan tsan; do
-    sanitizer_stage "$name" || failed+=("$name")
+    code=0
+    sanitizer_stage "$name" || code=$?
+    case $code in
+      0) ;;
+      124) cut+=("$name") ;;
+      *) failed+=("$name") ;;
+    esac
   done
 fi
 
-run_ctest "$preset" "${options[@]}" || failed+=("$preset")
-if ((${#failed[@]} > 0)); then
-  say "failed: ${failed[*]}" >&2
-  exit 1
+if [[ -n $deadline ]]; then
+  CGCONFORM_TIDY_BUDGET=${CGCONFORM_TIDY_BUDGET:-$(seconds_before "$tests_seconds")}
+  export CGCONFORM_TIDY_BUDGET
 fi
+((${#cut[@]} == 0)) || say "cut by the deadline: the unit tests under ${cut[*]}"
+((${#failed[@]} == 0)) || say "failed before this: the unit tests under ${failed[*]}"
+run_ctest "$preset" "${options[@]}" || exit
+((${#failed[@]} == 0))

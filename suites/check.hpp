@@ -7,7 +7,7 @@
 
 #include "matrix/cell.hpp"
 #include "suites/result_record.hpp"
-#include "workloads/training/leg.hpp"
+#include "workloads/training/leg_request.hpp"
 
 namespace cgconform::suites {
 

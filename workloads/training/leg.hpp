@@ -6,19 +6,9 @@
 #include "workloads/device/device.hpp"
 #include "workloads/faults/fault_switches.hpp"
 #include "workloads/training/leg_record.hpp"
+#include "workloads/training/leg_request.hpp"
 
 namespace cgconform::workloads {
-
-enum class LegKind : std::uint8_t { eager, graph };
-
-/// What distinguishes one execution of a cell from another. Equal requests are run once.
-struct LegRequest {
-  LegKind kind = LegKind::eager;
-  std::int32_t repetition = 0;    ///< 0, 1, ...: repeats for noise
-  bool instrumented = false;      ///< taps inside layers, slot hashes, poison, guard bands
-  std::uint64_t replay_seed = 0;  ///< reference device: topological order of replays
-  friend auto operator<=>(const LegRequest&, const LegRequest&) = default;
-};
 
 /// What a leg runs on: one rank of a gang.
 struct LegEnvironment {
