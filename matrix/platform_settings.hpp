@@ -25,6 +25,13 @@ struct PlatformSettings {
   bool expandable_segments_as_tested = false;
   /// NCCL_GRAPH_REGISTER; absent means unset (NCCL's default is on).
   std::optional<bool> nccl_graph_register;
+  /// True where NCCL_GRAPH_REGISTER turns registration off but is not the exact string `0` that the
+  /// frameworks compare with, such as `00`.
+  bool nccl_graph_register_misspelt = false;
+  /// CUDA_DEVICE_MAX_CONNECTIONS; absent means unset or no integer.
+  std::optional<std::int32_t> cuda_device_max_connections;
+  bool cuda_graphs_use_node_priority = false;  ///< CUDA_GRAPHS_USE_NODE_PRIORITY is 1
+  bool nvte_cpu_offload_v1 = false;            ///< NVTE_CPU_OFFLOAD_V1 is 1
   GraphPool graph_pool = GraphPool::shared;
   /// Compute capability times ten, 90 for sm_90.
   std::int32_t compute_capability = 90;
