@@ -24,6 +24,7 @@ struct Divergence {
   double max_abs = 0.0;
   double max_rel = 0.0;
   std::int64_t max_ulp = 0;
+  friend bool operator==(const Divergence&, const Divergence&) = default;
 };
 
 /// One check judged on one rank.
@@ -32,6 +33,7 @@ struct CheckResult {
   Verdict verdict = Verdict::pass;
   std::string detail;  ///< one line: what was seen, against what
   std::optional<Divergence> divergence;
+  friend bool operator==(const CheckResult&, const CheckResult&) = default;
 };
 
 /// What a rank was doing when it ended abnormally.
@@ -42,6 +44,7 @@ struct AbnormalEnd {
   std::string phase;
   std::string last_operation;
   std::vector<std::string> stack;  ///< innermost first, symbolised
+  friend bool operator==(const AbnormalEnd&, const AbnormalEnd&) = default;
 };
 
 /// One rank's report of one cell.
@@ -58,6 +61,7 @@ struct RankReport {
   std::map<std::string, double> phase_milliseconds;
   std::map<std::string, double> measurements;  ///< bytes, counts and times by name
   std::string cell_digest;  ///< of configuration and plan, equal on all ranks of the gang
+  friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 
 /// The merged result of one cell.
@@ -76,6 +80,7 @@ struct CellResult {
   bool provisional = false;
   double seconds = 0.0;
   std::vector<RankReport> ranks;
+  friend bool operator==(const CellResult&, const CellResult&) = default;
 };
 
 }  // namespace cgconform::suites

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -62,5 +63,11 @@ VerdictClass verdict_class(Verdict verdict);
 inline bool is_bad(Verdict verdict) {
   return verdict_class(verdict) == VerdictClass::bad;
 }
+
+/// Failing verdicts from causes to consequences: where several checks fire, the one whose verdict
+/// stands first here decides and the others are secondary.
+std::span<const Verdict> cause_order();
+/// Position in `cause_order`; verdicts that are no failure come after all of them.
+std::size_t cause_rank(Verdict verdict);
 
 }  // namespace cgconform::suites

@@ -19,13 +19,4 @@ class FaultSwitches {
   std::bitset<static_cast<std::size_t>(Fault::count)> on_;
 };
 
-/// Ways to make the harness's own promises false, to prove that every graph cell then turns red.
-enum class Sabotage : unsigned char {
-  none,
-  replay_does_nothing,
-  replay_runs_eager_code,
-  comparator_says_equal,
-  capture_executes_at_once,
-};
-
 }  // namespace cgconform::workloads

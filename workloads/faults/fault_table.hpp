@@ -45,4 +45,13 @@ struct FaultRow {
 
 std::span<const FaultRow> fault_table();
 
+/// Ways to make the harness's own promises false, to prove that every graph cell then turns red.
+enum class Sabotage : unsigned char {
+  none,
+  replay_does_nothing,
+  replay_runs_eager_code,
+  comparator_says_equal,
+  capture_executes_at_once,
+};
+
 }  // namespace cgconform::workloads
