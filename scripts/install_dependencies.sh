@@ -78,8 +78,8 @@ distro=$(distribution)
 case $distro in
   'debian 12'* | 'ubuntu 24.04'*) ;;
   *)
-    die 3 "knows Debian 12 and Ubuntu 24.04, and this is '${distro:-unknown}'. Install the" \
-      "equivalents of these packages, then run again with --no-install: ${packages[*]}"
+    die 3 "this script installs on Debian 12 and Ubuntu 24.04, and this is '${distro:-unknown}'." \
+      "Install the equivalents of these packages, then run with --no-install: ${packages[*]}"
     ;;
 esac
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||

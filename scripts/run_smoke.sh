@@ -43,8 +43,8 @@ done
 report=${report:-$project_dir/cgconform-report-$(date +%Y%m%d-%H%M%S)}
 
 if $install; then "$project_dir/scripts/install_dependencies.sh"; fi
-configure release
-build release cgconform cgconform-worker
+{ configure release && build release cgconform cgconform-worker; } ||
+  die 3 "the build failed; its first error stands above"
 
 allow_small_machines
 code=0

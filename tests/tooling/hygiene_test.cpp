@@ -82,6 +82,33 @@ TEST(Documents, MentionEveryScript) {
   }
 }
 
+TEST(Documents, AreAllInTheIndex) {
+  const std::vector<SourceFile> tree = source_tree(root);
+  const std::string index = text_of(tree, "docs/README.md");
+  for (const SourceFile& file : tree) {
+    if (file.path.starts_with("docs/") && file.path.ends_with(".md")) {
+      const std::string name = file.path.substr(std::string("docs/").size());
+      EXPECT_TRUE(name == "README.md" || index.find("](" + name + ")") != std::string::npos)
+          << file.path << " is not linked from docs/README.md";
+    }
+  }
+}
+
+TEST(Documents, LinkToFilesThatExist) {
+  const std::regex link(R"(\]\(([^):#]+)(#[^)]*)?\))");
+  for (const SourceFile& file : source_tree(root)) {
+    if (!file.path.ends_with(".md")) {
+      continue;
+    }
+    const fs::path folder = (root / file.path).parent_path();
+    for (std::sregex_iterator match(file.text.begin(), file.text.end(), link), end; match != end;
+         ++match) {
+      EXPECT_TRUE(fs::exists(folder / (*match)[1].str()))
+          << file.path << " links to " << (*match)[1];
+    }
+  }
+}
+
 TEST(Readme, OpensWithTwoCommandsThatExist) {
   const std::string readme = text_of(source_tree(root), "README.md");
   std::size_t last = 0;
