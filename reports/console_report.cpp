@@ -1,11 +1,11 @@
 #include "reports/console_report.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace cgconform::reports {
 
@@ -114,7 +114,8 @@ void ConsoleReport::print_progress(bool last) {
   std::string estimate;
   if (!last && finished_ > 0 && finished_ < to_run_) {
     const double each = elapsed / static_cast<double>(finished_);
-    estimate = ", about " + duration_text(each * static_cast<double>(to_run_ - finished_)) + " left";
+    estimate =
+        ", about " + duration_text(each * static_cast<double>(to_run_ - finished_)) + " left";
   }
   const std::string line = fmt::format("{} of {} cells, {} good, {} bad, {}{}", finished_, to_run_,
                                        passed_, failed_, duration_text(elapsed), estimate);
@@ -173,12 +174,12 @@ void ConsoleReport::end(const RunSummary& summary) {
                    summary.failures.size() - options_.max_failures_shown);
         break;
       }
-      fmt::print(options_.out, "  {} {} {}{}{}\n    {}\n",
-                 paint(red, std::string(suites::verdict_name(cell.verdict))), cell.hash, cell.id,
-                 cell.check_id.empty() ? "" : ", check " + cell.check_id,
-                 cell.failing_rank < 0 ? std::string()
-                                       : fmt::format(", rank {}", cell.failing_rank),
-                 cell.reproducer);
+      fmt::print(
+          options_.out, "  {} {} {}{}{}\n    {}\n",
+          paint(red, std::string(suites::verdict_name(cell.verdict))), cell.hash, cell.id,
+          cell.check_id.empty() ? "" : ", check " + cell.check_id,
+          cell.failing_rank < 0 ? std::string() : fmt::format(", rank {}", cell.failing_rank),
+          cell.reproducer);
     }
   }
   fmt::print(options_.out, "\ntotal {} = run {} + refused {} + skipped {}, in {}\n",

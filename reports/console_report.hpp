@@ -11,9 +11,9 @@ namespace cgconform::reports {
 
 struct ConsoleOptions {
   std::FILE* out = stdout;
-  bool colour = false;       ///< ANSI colours
-  bool live_line = false;    ///< redraw one progress line (a terminal); otherwise print it rarely
-  bool quiet = false;        ///< failures and the summary only
+  bool colour = false;     ///< ANSI colours
+  bool live_line = false;  ///< redraw one progress line (a terminal); otherwise print it rarely
+  bool quiet = false;      ///< failures and the summary only
   std::uint64_t max_failures_shown = 50;  ///< each with its details; the rest is counted
 };
 

@@ -1,14 +1,13 @@
 #include "reports/json_report.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
-
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "matrix/error.hpp"
 #include "suites/result_json.hpp"
@@ -88,8 +87,7 @@ void LineFile::append(std::string line) {
 void write_file_atomically(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::path temporary = path;
   temporary += ".part";
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) throw_file_error(temporary, "open for writing");
   try {
     write_all(descriptor, text, temporary);
@@ -101,7 +99,9 @@ void write_file_atomically(const std::filesystem::path& path, const std::string&
   if (std::rename(temporary.c_str(), path.c_str()) != 0) throw_file_error(path, "rename into");
 }
 
-void ResultsJsonl::begin(const RunInfo& /*info*/) { file_.open(directory_ / "results.jsonl"); }
+void ResultsJsonl::begin(const RunInfo& /*info*/) {
+  file_.open(directory_ / "results.jsonl");
+}
 
 void ResultsJsonl::cell_finished(const suites::CellResult& result) {
   file_.append(dump(suites::to_json(result), -1));

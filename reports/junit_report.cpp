@@ -1,8 +1,8 @@
 #include "reports/junit_report.hpp"
 
-#include <fmt/format.h>
-
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "reports/console_report.hpp"
 #include "reports/json_report.hpp"
@@ -62,7 +62,8 @@ void JunitReport::begin(const RunInfo& info) {
 void JunitReport::cell_finished(const suites::CellResult& result) {
   if (result.provisional) return;
   const suites::VerdictClass kind = suites::verdict_class(result.verdict);
-  const bool not_run = kind == suites::VerdictClass::refused || kind == suites::VerdictClass::skipped;
+  const bool not_run =
+      kind == suites::VerdictClass::refused || kind == suites::VerdictClass::skipped;
   if (not_run && !list_all_) return;
 
   ++tests_;
