@@ -25,7 +25,7 @@ struct WorkloadShape {
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };
 
-/// One point of the matrix. Plain data; the id is derived from the axes (see expansion.hpp).
+/// One point of the matrix. Plain data; the id is derived from the axes (see cell_name.hpp).
 struct Cell {
   std::uint64_t index = 0;  ///< position in the matrix's own enumeration
   TrainingConfig config;
@@ -41,6 +41,7 @@ struct Cell {
 };
 
 /// Id and hash of a cell: `impl=local/scope=attn/...` and 16 hexadecimal digits of XXH3-64 over it.
+/// cell_name.hpp states what keeps them stable.
 struct CellName {
   std::string id;
   std::string hash;

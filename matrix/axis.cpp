@@ -1,0 +1,225 @@
+#include "matrix/axis.hpp"
+
+#include <algorithm>
+
+#include "matrix/axis_parsers.hpp"
+
+namespace cgconform::matrix {
+namespace {
+
+template <auto Field, std::int32_t Minimum>
+constexpr auto config_count = &parse_count<&Cell::config, Field, Minimum>;
+template <auto Field, std::int32_t Minimum>
+constexpr auto shape_count = &parse_count<&Cell::shape, Field, Minimum>;
+
+std::vector<AxisDefinition> make_axis_table() {
+  return {
+      {.name = "impl",
+       .aliases = {"implementation", "cuda_graph_impl"},
+       .fields = {"cuda_graph_impl"},
+       .summary = "who captures: nobody, Megatron's local managers, Transformer Engine",
+       .default_token = "none",
+       .examples = {"none", "local", "transformer_engine", "full_iteration"},
+       .closed = true,
+       .always_in_id = true,
+       .parse = parse_impl},
+      {.name = "scope",
+       .aliases = {"cuda_graph_scope", "cuda_graph_modules"},
+       .fields = {"cuda_graph_scope"},
+       .summary = "what is captured: whole layers, modules of a layer joined by +, the iteration",
+       .default_token = "layer",
+       .examples = {"layer", "attn", "mlp", "moe", "moe_router", "moe_preprocess", "mamba",
+                    "attn+mlp", "moe_router+moe_preprocess", "full_iteration"},
+       .always_in_id = true,
+       .parse = parse_scope},
+      {.name = "recompute",
+       .aliases = {},
+       .fields = {"recompute_granularity", "recompute_method", "recompute_num_layers",
+                  "recompute_modules"},
+       .summary = "activations computed again in the backward pass: full, by method (`:N` layers, "
+                  "1 where absent), or modules joined by +",
+       .default_token = "none",
+       .examples = {"none", "full-uniform", "full-block", "core_attn", "moe_act", "layernorm",
+                    "mla_up_proj", "mlp", "moe", "shared_experts", "core_attn+mlp"},
+       .parse = parse_recompute},
+      {.name = "pp",
+       .aliases = {"pipeline_model_parallel_size"},
+       .fields = {"pipeline_model_parallel_size"},
+       .summary = "pipeline stages",
+       .default_token = "1",
+       .examples = {"1", "2", "4", "8"},
+       .parse = config_count<&TrainingConfig::pipeline_model_parallel_size, 1>},
+      {.name = "vp",
+       .aliases = {"chunks", "virtual_pipeline_model_parallel_size"},
+       .fields = {"virtual_pipeline_model_parallel_size"},
+       .summary = "model chunks a pipeline stage; 1 leaves the field unset",
+       .default_token = "1",
+       .examples = {"1", "2"},
+       .parse = parse_virtual_stages},
+      {.name = "tp",
+       .aliases = {"tensor_model_parallel_size"},
+       .fields = {"tensor_model_parallel_size"},
+       .summary = "ranks a tensor is split over",
+       .default_token = "1",
+       .examples = {"1", "2"},
+       .parse = config_count<&TrainingConfig::tensor_model_parallel_size, 1>},
+      {.name = "dp",
+       .aliases = {"data_parallel_size"},
+       .fields = {"data_parallel_size"},
+       .summary = "data-parallel replicas",
+       .default_token = "1",
+       .examples = {"1", "2"},
+       .parse = config_count<&TrainingConfig::data_parallel_size, 1>},
+      {.name = "ep",
+       .aliases = {"expert_model_parallel_size"},
+       .fields = {"expert_model_parallel_size"},
+       .summary = "ranks the experts are spread over",
+       .default_token = "1",
+       .examples = {"1", "2"},
+       .parse = config_count<&TrainingConfig::expert_model_parallel_size, 1>},
+      {.name = "alloc",
+       .aliases = {"allocator"},
+       .fields = {"expandable_segments"},
+       .summary = "segments of the caching allocator: plain, or expandable through the virtual "
+                  "memory API",
+       .default_token = "plain",
+       .examples = {"plain", "expandable"},
+       .closed = true,
+       .parse = parse_allocator},
+      {.name = "ncclreg",
+       .aliases = {"nccl_graph_register"},
+       .fields = {"nccl_graph_register"},
+       .summary = "NCCL_GRAPH_REGISTER",
+       .default_token = "unset",
+       .examples = {"unset", "0", "1"},
+       .closed = true,
+       .parse = parse_graph_register},
+      {.name = "pool",
+       .aliases = {"graph_pool"},
+       .fields = {"graph_pool"},
+       .summary = "memory pool of the graphs: one for all, or one each",
+       .default_token = "shared",
+       .examples = {"shared", "separate"},
+       .closed = true,
+       .parse = parse_pool},
+      {.name = "model",
+       .aliases = {"model_kind"},
+       .fields = {"model_kind", "num_moe_experts", "moe_layer_freq", "moe_expert_capacity_factor",
+                  "moe_pad_expert_input_to_capacity", "moe_token_dispatcher_type",
+                  "moe_shared_expert_intermediate_size", "moe_grouped_gemm", "is_hybrid_model"},
+       .summary = "kind of model",
+       .default_token = "dense",
+       .examples = {"dense", "moe_dropless", "moe_drop_and_pad", "hybrid_mamba"},
+       .closed = true,
+       .parse = parse_model},
+      {.name = "dtype",
+       .aliases = {"params_dtype"},
+       .fields = {"params_dtype"},
+       .summary = "type of parameters and activations",
+       .default_token = "fp32",
+       .examples = {"fp32", "fp64", "bf16", "fp16"},
+       .closed = true,
+       .parse = parse_dtype},
+      {.name = "optimizer",
+       .aliases = {},
+       .fields = {"optimizer"},
+       .summary = "optimizer",
+       .default_token = "adam",
+       .examples = {"sgd", "adam"},
+       .closed = true,
+       .parse = parse_optimizer},
+      {.name = "dropout",
+       .aliases = {},
+       .fields = {"attention_dropout", "hidden_dropout"},
+       .summary = "both dropout rates",
+       .default_token = "0.1",
+       .examples = {"0", "0.1"},
+       .parse = parse_dropout},
+      {.name = "microbatches",
+       .aliases = {"num_microbatches"},
+       .fields = {"num_microbatches"},
+       .summary = "micro-batches a step",
+       .default_token = "1",
+       .examples = {"1", "4", "8"},
+       .parse = config_count<&TrainingConfig::num_microbatches, 1>},
+      {.name = "warmup",
+       .aliases = {"cuda_graph_warmup_steps"},
+       .fields = {"cuda_graph_warmup_steps"},
+       .summary = "eager steps before capture",
+       .default_token = "3",
+       .examples = {"0", "1", "3"},
+       .parse = config_count<&TrainingConfig::cuda_graph_warmup_steps, 0>},
+      {.name = "steps",
+       .aliases = {},
+       .fields = {"steps"},
+       .summary = "training steps a leg runs",
+       .default_token = "4",
+       .examples = {"4", "8"},
+       .parse = shape_count<&WorkloadShape::steps, 1>},
+      {.name = "eval_interval",
+       .aliases = {},
+       .fields = {"eval_interval"},
+       .summary = "a validation step every so many steps; 0 for none",
+       .default_token = "0",
+       .examples = {"0", "2"},
+       .parse = shape_count<&WorkloadShape::eval_interval, 0>},
+      {.name = "eval_iters",
+       .aliases = {},
+       .fields = {"eval_iters"},
+       .summary = "micro-batches of a validation step",
+       .default_token = "1",
+       .examples = {"1", "2"},
+       .parse = shape_count<&WorkloadShape::eval_iters, 1>},
+      {.name = "ffn",
+       .aliases = {"ffn_hidden_size"},
+       .fields = {"ffn_hidden_size"},
+       .summary = "inner size of the MLP",
+       .default_token = "32",
+       .examples = {"32", "64"},
+       .parse = shape_count<&WorkloadShape::ffn_hidden_size, 1>},
+      {.name = "vocab",
+       .aliases = {"vocab_size"},
+       .fields = {"vocab_size"},
+       .summary = "size of the vocabulary",
+       .default_token = "32",
+       .examples = {"32", "64"},
+       .parse = shape_count<&WorkloadShape::vocab_size, 2>},
+  };
+}
+
+}  // namespace
+
+std::span<const AxisDefinition> axis_table() {
+  static const std::vector<AxisDefinition> table = make_axis_table();
+  return table;
+}
+
+const AxisDefinition* find_axis_definition(std::string_view name_or_alias) {
+  for (const AxisDefinition& row : axis_table()) {
+    const bool aliased =
+        std::find(row.aliases.begin(), row.aliases.end(), name_or_alias) != row.aliases.end();
+    if (row.name == name_or_alias || aliased) return &row;
+  }
+  return nullptr;
+}
+
+std::int32_t Axis::find(std::string_view token) const {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].token == token) return static_cast<std::int32_t>(i);
+  }
+  return -1;
+}
+
+bool Axis::answers_to(std::string_view name_or_alias) const {
+  return name == name_or_alias ||
+         std::find(aliases.begin(), aliases.end(), name_or_alias) != aliases.end();
+}
+
+bool is_token(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_.+:-").find(c) != std::string_view::npos;
+  });
+}
+
+}  // namespace cgconform::matrix

@@ -1,0 +1,94 @@
+#include "matrix/cell_classifier.hpp"
+
+#include <utility>
+
+namespace cgconform::matrix {
+namespace {
+
+/// Entries of the memory of cells that others may equal; a power of two.
+constexpr std::size_t remembered_cells = 1024;
+
+bool captures_nothing(const Cell& normalised) {
+  const CudaGraphScope scope = normalised.config.cuda_graph_scope;
+  const bool graphed = normalised.config.cuda_graph_impl != CudaGraphImpl::none;
+  return graphed && scope == CudaGraphScope{CudaGraphModule::mamba} &&
+         !normalised.config.is_hybrid_model;
+}
+
+}  // namespace
+
+CellClassifier::CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device)
+    : expansion_(expansion),
+      selects_(std::move(selects)),
+      device_(device),
+      equal_cells_(expansion, device),
+      remembered_(remembered_cells) {}
+
+const Classification& CellClassifier::classify(std::uint64_t index) {
+  expansion_.coordinates(index, coordinates_);
+  return classify(coordinates_);
+}
+
+const Classification& CellClassifier::classify(std::span<const std::uint32_t> coordinates) {
+  judge_alone(coordinates);
+  if (result_.status == CellStatus::run) look_for_equal(coordinates);
+  return result_;
+}
+
+void CellClassifier::judge_alone(std::span<const std::uint32_t> coordinates) {
+  expansion_.fill(coordinates, cell_);
+  normalise(cell_, evaluation_, normalised_);
+  result_.status = CellStatus::run;
+  result_.kind = normalised_.config.cuda_graph_impl == CudaGraphImpl::none ? CellKind::baseline
+                                                                           : CellKind::graph;
+  result_.rules.clear();
+  result_.skip = SkipReason::none;
+  result_.feature = nullptr;
+  if (!evaluation_.legal()) {
+    result_.status = CellStatus::refused;
+    result_.rules.assign(evaluation_.violations.begin(), evaluation_.violations.end());
+    return;
+  }
+  result_.ranks_needed = normalised_.ranks();
+  result_.ranks_allowed = expansion_.matrix().limits.max_ranks.value_or(INT32_MAX);
+  result_.feature = missing_feature(normalised_, device_);
+  if (captures_nothing(normalised_)) {
+    result_.skip = SkipReason::captures_nothing;
+  } else if (result_.feature != nullptr) {
+    result_.skip = SkipReason::not_built;
+  } else if (result_.ranks_needed > result_.ranks_allowed) {
+    result_.skip = SkipReason::over_rank_limit;
+  }
+  if (result_.skip != SkipReason::none) result_.status = CellStatus::skipped;
+}
+
+void CellClassifier::look_for_equal(std::span<const std::uint32_t> coordinates) {
+  Cell canonical = normalised_;
+  make_canonical(canonical, device_);
+  const auto accept = [&](std::span<const std::uint32_t> candidate) {
+    return selects_(candidate) &&
+           is_equal_and_runs(candidate, expansion_.index_of(candidate), canonical);
+  };
+  if (!equal_cells_.find_first(coordinates, cell_, normalised_, candidate_, accept)) return;
+  result_.status = CellStatus::skipped;
+  result_.skip = equal_cells_.differ_by_device(coordinates, candidate_, normalised_)
+                     ? SkipReason::no_device_effect
+                     : SkipReason::duplicate;
+  result_.same_as = expansion_.index_of(candidate_);
+}
+
+bool CellClassifier::is_equal_and_runs(std::span<const std::uint32_t> coordinates,
+                                       std::uint64_t index, const Cell& canonical) {
+  Remembered& entry = remembered_[(index ^ (index >> 10U)) % remembered_.size()];
+  if (entry.index != index) {
+    Cell cell;
+    expansion_.fill(coordinates, cell);
+    normalise(cell, evaluation_, entry.canonical);
+    entry.index = index;
+    entry.runs = evaluation_.legal();
+    make_canonical(entry.canonical, device_);
+  }
+  return entry.runs && same_run(entry.canonical, canonical);
+}
+
+}  // namespace cgconform::matrix

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "matrix/axis_builder.hpp"
+#include "matrix/error.hpp"
+#include "matrix/json_document.hpp"
+#include "matrix/matrix.hpp"
+#include "matrix/nearest_name.hpp"
+
+namespace cgconform::matrix {
+namespace {
+
+constexpr std::array<std::string_view, 9> known_keys{"name",     "description", "axes",
+                                                     "defaults", "include",     "exclude",
+                                                     "strategy", "limits",      "checks"};
+constexpr std::array<std::string_view, 2> known_limits{"max_ranks", "deadline_seconds"};
+constexpr std::array<std::string_view, 3> known_strategies{"exhaustive", "pairwise", "t-wise:N"};
+
+/// Reads one matrix; holds what the parts of a file share.
+class MatrixReader {
+ public:
+  MatrixReader(std::string_view text, std::string_view source)
+      : source_(source), builder_(source), document_(parse_json_document(text, source)) {
+    matrix_.source = std::string(source);
+  }
+
+  Matrix read() {
+    if (!document_.is_object()) builder_.fail("top level", "expected an object");
+    for (const auto& item : document_.items()) {
+      if (std::find(known_keys.begin(), known_keys.end(), item.key()) == known_keys.end()) {
+        builder_.fail("top level", fmt::format("unknown key '{}'{}", item.key(),
+                                               nearest_hint(item.key(), known_keys)));
+      }
+    }
+    matrix_.name = text("name");
+    if (!is_token(matrix_.name)) {
+      builder_.fail("name", "a name of letters, digits and _ . + : - is needed");
+    }
+    matrix_.description = text("description");
+    read_axes();
+    matrix_.include = expressions("include");
+    matrix_.exclude = expressions("exclude");
+    read_strategy();
+    read_limits();
+    read_checks();
+    return std::move(matrix_);
+  }
+
+ private:
+  std::string text(const std::string& key) const {
+    if (!document_.contains(key)) return {};
+    if (!document_[key].is_string()) builder_.fail(key, "expected a text");
+    return document_[key].get<std::string>();
+  }
+
+  const nlohmann::json& object(const std::string& key) const {
+    static const nlohmann::json empty = nlohmann::json::object();
+    if (!document_.contains(key)) return empty;
+    if (!document_[key].is_object()) builder_.fail(key, "expected an object");
+    return document_[key];
+  }
+
+  void read_axes() {
+    std::map<std::string, Axis> listed;
+    for (const auto& [name, values] : object("axes").items()) {
+      Axis axis = builder_.build(name, values);
+      const std::string canonical = axis.name;
+      if (!listed.emplace(canonical, std::move(axis)).second) {
+        builder_.fail(fmt::format("axes.{}", name),
+                      fmt::format("the axis '{}' is listed under two names", canonical));
+      }
+    }
+    std::map<std::string, AxisValue> defaults = read_defaults(listed);
+    std::vector<Axis> axes;
+    for (const AxisDefinition& definition : axis_table()) {
+      const std::string name(definition.name);
+      auto found = listed.extract(name);
+      Axis axis = found ? std::move(found.mapped()) : AxisBuilder::fixed(definition);
+      if (const auto value = defaults.find(name); value != defaults.end()) {
+        axis.default_token = value->second.token;
+        if (!found) axis.values = {value->second};
+      }
+      axes.push_back(std::move(axis));
+    }
+    const auto take = [&](bool fields) {
+      for (auto& [name, axis] : listed) {
+        if (canonical_axis_name(name).empty() == fields) continue;
+        if (const auto value = defaults.find(name); value != defaults.end()) {
+          axis.default_token = value->second.token;
+        }
+        axes.push_back(std::move(axis));
+      }
+    };
+    take(true);
+    take(false);
+    refuse_overlaps(axes, defaults);
+    for (Axis& axis : axes) {
+      const std::int32_t index = axis.find(axis.default_token);
+      axis.default_index = index < 0 ? Axis::no_index : static_cast<std::uint32_t>(index);
+    }
+    matrix_.axes = std::make_shared<const std::vector<Axis>>(std::move(axes));
+  }
+
+  /// The default of each table axis, field and composite axis named under `defaults`; those of the
+  /// first two kinds are applied to the base cell in the order of the table, then by field name.
+  std::map<std::string, AxisValue> read_defaults(const std::map<std::string, Axis>& listed) {
+    std::map<std::string, AxisValue> defaults;
+    for (const auto& [name, json] : object("defaults").items()) {
+      const std::string place = fmt::format("defaults.{}", name);
+      const auto composite = listed.find(name);
+      AxisValue value;
+      std::string canonical(canonical_axis_name(name));
+      if (canonical.empty() && composite != listed.end()) {
+        canonical = name;
+        const std::string token = json.is_string() ? json.get<std::string>() : json.dump();
+        const std::int32_t index = composite->second.find(token);
+        if (index < 0) {
+          builder_.fail(place, fmt::format("axis '{}' has no value '{}'", name, token));
+        }
+        value = composite->second.values[static_cast<std::size_t>(index)];
+      } else {
+        value = builder_.value(name, json, place);
+      }
+      if (!defaults.emplace(canonical, std::move(value)).second) {
+        builder_.fail(place, fmt::format("the default of '{}' is given twice", canonical));
+      }
+    }
+    for (const AxisDefinition& definition : axis_table()) {
+      if (const auto found = defaults.find(std::string(definition.name)); found != defaults.end()) {
+        found->second.apply(matrix_.base);
+      }
+    }
+    for (const auto& [name, value] : defaults) {
+      if (find_axis_definition(name) == nullptr && !canonical_axis_name(name).empty()) {
+        value.apply(matrix_.base);
+      }
+    }
+    return defaults;
+  }
+
+  /// Two axes that set one field would make cells whose id lies about their configuration.
+  void refuse_overlaps(const std::vector<Axis>& axes,
+                       const std::map<std::string, AxisValue>& defaults) const {
+    std::map<std::string, std::string> setter;
+    for (const Axis& axis : axes) {
+      const bool fixed = axis.values.size() == 1 && !object("axes").contains(axis.name) &&
+                         defaults.find(axis.name) == defaults.end();
+      if (fixed) continue;
+      for (const std::string& field : axis.fields) {
+        const auto [other, inserted] = setter.emplace(field, axis.name);
+        if (!inserted && other->second != axis.name) {
+          builder_.fail(fmt::format("axes.{}", axis.name),
+                        fmt::format("'{}' and '{}' both set the field {}; keep one, or make one "
+                                    "composite axis of them",
+                                    other->second, axis.name, field));
+        }
+      }
+    }
+    for (const auto& [name, value] : defaults) {
+      const auto other = setter.find(name);
+      if (other != setter.end() && other->second != name) {
+        builder_.fail(
+            fmt::format("defaults.{}", name),
+            fmt::format("the axis '{}' sets this field too; drop the default", other->second));
+      }
+    }
+  }
+
+  std::vector<Filter> expressions(const std::string& key) const {
+    std::vector<Filter> filters;
+    if (!document_.contains(key)) return filters;
+    const nlohmann::json& list = document_[key];
+    if (!list.is_array()) builder_.fail(key, "expected a list of expressions");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string place = fmt::format("{}[{}]", key, i);
+      if (!list[i].is_string()) builder_.fail(place, "expected an expression as text");
+      filters.push_back(Filter::compile(list[i].get<std::string>(), matrix_.axes,
+                                        fmt::format("{}, {}", source_, place)));
+    }
+    return filters;
+  }
+
+  void read_strategy() {
+    const std::string name = document_.contains("strategy") ? text("strategy") : "exhaustive";
+    if (name == "exhaustive") return;
+    if (name == "pairwise") {
+      matrix_.strategy.kind = Strategy::Kind::t_wise;
+      return;
+    }
+    if (name.starts_with("t-wise:")) {
+      builder_.fail("strategy", fmt::format("'{}' is not built yet; use 'pairwise'", name));
+    }
+    builder_.fail("strategy", fmt::format("unknown strategy '{}'{}", name,
+                                          nearest_hint(name, known_strategies)));
+  }
+
+  void read_limits() {
+    for (const auto& [name, json] : object("limits").items()) {
+      const std::string place = fmt::format("limits.{}", name);
+      if (std::find(known_limits.begin(), known_limits.end(), name) == known_limits.end()) {
+        builder_.fail(place,
+                      fmt::format("unknown limit '{}'{}", name, nearest_hint(name, known_limits)));
+      }
+      const bool positive =
+          json.is_number_unsigned() && json.get<std::uint64_t>() >= 1 &&
+          json.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int32_t>::max()};
+      if (!positive) builder_.fail(place, "expected a whole number of at least 1");
+      (name == "max_ranks" ? matrix_.limits.max_ranks : matrix_.limits.deadline_seconds) =
+          json.get<std::int32_t>();
+    }
+  }
+
+  void read_checks() {
+    if (!document_.contains("checks")) return;
+    const nlohmann::json& list = document_["checks"];
+    if (!list.is_array()) builder_.fail("checks", "expected a list of check ids");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (!list[i].is_string()) {
+        builder_.fail(fmt::format("checks[{}]", i), "expected a check id as text");
+      }
+      matrix_.checks.push_back(list[i].get<std::string>());
+    }
+  }
+
+  std::string source_;
+  AxisBuilder builder_;
+  nlohmann::json document_;
+  Matrix matrix_;
+};
+
+}  // namespace
+
+Matrix read_matrix(std::string_view text, std::string_view source) {
+  return MatrixReader(text, source).read();
+}
+
+Matrix load_matrix(const std::string& name_or_path) {
+  const std::vector<BuiltinMatrix> builtin = builtin_matrices();
+  std::vector<std::string_view> names;
+  for (const BuiltinMatrix& matrix : builtin) {
+    if (matrix.name == name_or_path) {
+      Matrix result = read_matrix(matrix.text, fmt::format("built-in matrix {}", matrix.name));
+      return result;
+    }
+    names.push_back(matrix.name);
+  }
+  std::ifstream file(name_or_path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    throw InputError(fmt::format("--matrix {}: neither a built-in matrix nor a readable file{}",
+                                 name_or_path, nearest_hint(name_or_path, names)));
+  }
+  return read_matrix(text.str(), name_or_path);
+}
+
+}  // namespace cgconform::matrix
