@@ -2,11 +2,12 @@
 #   CGCONFORM_CUDA_ENABLED  whether files in a folder named cuda/ are compiled
 #   CGCONFORM_CUDA_VERSION  version of the toolkit compiled in, empty when left out
 #   CGCONFORM_CUDA_STATUS   one line for the configure summary
-# and, when enabled, the target cgconform_cuda (runtime, driver, cuBLAS, NCCL).
+# and the target cgconform_cuda: runtime, driver, cuBLAS and NCCL, or nothing when left out.
 set(CGCONFORM_CUDA AUTO CACHE STRING "CUDA parts: AUTO (when everything is found), ON (required), OFF")
 set_property(CACHE CGCONFORM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(CGCONFORM_CUDA_ENABLED OFF)
 set(CGCONFORM_CUDA_VERSION "")
+add_library(cgconform_cuda INTERFACE)
 
 # Names in `missing` what the CUDA parts need and this machine lacks.
 function(cgconform_find_cuda missing)
@@ -66,8 +67,17 @@ else()
     set(CGCONFORM_CUDA_ENABLED ON)
     set(CGCONFORM_CUDA_VERSION ${CUDAToolkit_VERSION})
     set(CGCONFORM_CUDA_STATUS "compiled with ${found}")
+    if(NOT CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    endif()
     enable_language(CUDA)
-    add_library(cgconform_cuda INTERFACE)
+    # CMake 3.25 does not know nvcc's flag for C++20.
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    set(CMAKE_CUDA_STANDARD 20)
+    set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     target_include_directories(cgconform_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
     target_link_libraries(cgconform_cuda INTERFACE CUDA::cudart CUDA::cuda_driver CUDA::cublas
                           CUDA::cublasLt ${NCCL_LIBRARY})

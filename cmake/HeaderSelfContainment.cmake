@@ -19,7 +19,4 @@ function(cgconform_header_self_containment)
   # Headers only have to compile: no optimisation.
   target_compile_options(header_self_containment PRIVATE -O0)
   target_link_libraries(header_self_containment PRIVATE cgconform_harness)
-  if(CGCONFORM_CUDA_ENABLED)
-    target_link_libraries(header_self_containment PRIVATE cgconform_cuda)
-  endif()
 endfunction()

@@ -1,8 +1,15 @@
-# Compile options shared by every target: warnings are errors, and sanitizers when asked for.
+# Compile options shared by every target: warnings, and sanitizers when asked for.
 add_library(cgconform_options INTERFACE)
+
+# Warnings are errors with the compilers the project is tested with; a newer one may warn of more.
+set(warnings_as_errors OFF)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
+  set(warnings_as_errors ON)
+endif()
+option(CGCONFORM_WARNINGS_AS_ERRORS "Stop at the first warning" ${warnings_as_errors})
 target_compile_options(cgconform_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor
-  -Woverloaded-virtual -Werror>)
+  -Woverloaded-virtual $<$<BOOL:${CGCONFORM_WARNINGS_AS_ERRORS}>:-Werror>>)
 # Designated initialisers leave the members they do not name to their defaults.
 target_compile_options(cgconform_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
@@ -22,6 +29,7 @@ endif()
 find_program(CGCONFORM_CCACHE ccache)
 if(CGCONFORM_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CGCONFORM_CCACHE})
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CGCONFORM_CCACHE})
 endif()
 find_program(CGCONFORM_MOLD mold)
 if(CGCONFORM_MOLD)
