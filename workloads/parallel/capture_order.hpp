@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace cgconform::workloads {
+
+/// One rank's place in a pipeline, as far as the order of captured graphs depends on it.
+struct CaptureLayout {
+  std::int32_t pipeline_stages = 1;
+  std::int32_t rank = 0;
+  std::int32_t chunks = 1;  ///< model chunks a stage; 1 is the schedule without interleaving
+  std::int32_t microbatches = 1;
+  std::optional<std::int32_t> microbatch_group;  ///< of a virtual stage; absent means stages
+  std::int32_t layers_per_chunk = 1;
+};
+
+/// A micro-batch of a chunk, both from 0.
+struct ScheduleEntry {
+  std::int32_t microbatch = 0;
+  std::int32_t chunk = 0;
+  friend bool operator==(const ScheduleEntry&, const ScheduleEntry&) = default;
+};
+
+/// The order in which ahead-of-time callables are captured and replayed (Transformer Engine's
+/// `_order`): c is a forward of chunk c - 1, -c a backward.
+struct CaptureOrder {
+  std::vector<ScheduleEntry> table;  ///< forwards in order; backwards use it with chunks reversed
+  std::vector<std::int32_t> order;
+  std::int32_t warmup = 0;             ///< forwards before the first backward
+  std::int32_t static_input_sets = 0;  ///< distinct sets when finished ones are recycled
+};
+
+/// Derives the order of Megatron-Core's schedules (constraints: te-pp1-single-chunk, vp-needs-pp,
+/// vp-group-range, vp-final-group). A single stage captures one micro-batch. Throws InputError that
+/// names the violated rule.
+CaptureOrder capture_order(const CaptureLayout& layout);
+
+}  // namespace cgconform::workloads
