@@ -1,0 +1,166 @@
+#include "suites/cell_runner.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "suites/cell_plan.hpp"
+#include "suites/leg_errors.hpp"
+#include "suites/leg_set.hpp"
+#include "suites/work_counts.hpp"
+
+namespace cgconform::suites {
+namespace {
+
+using workloads::Communicator;
+using workloads::LegRequest;
+
+int rank_in(const Communicator* gang) {
+  return gang == nullptr ? 0 : gang->rank();
+}
+
+/// Names the first rank whose digest is not that of rank 0; empty where all agree.
+std::optional<CheckResult> find_disagreement(const std::string& digest, Communicator* gang) {
+  if (gang == nullptr) return std::nullopt;
+  const auto digests = gang->exchange(digest);
+  for (std::size_t rank = 1; rank < digests.size(); ++rank) {
+    if (digests[rank] == digests[0]) continue;
+    return CheckResult{
+        .check_id = "SUI-04",
+        .verdict = Verdict::fail_suite,
+        .detail = fmt::format("rank {} of the gang plans another cell than rank 0: digests {} and "
+                              "{}",
+                              rank, digests[rank], digests[0])};
+  }
+  return std::nullopt;
+}
+
+std::vector<LegOutcome> gather_outcomes(const LegOutcome& mine, Communicator* gang) {
+  if (gang == nullptr) return {mine};
+  std::vector<LegOutcome> outcomes;
+  for (const std::string& text : gang->exchange(mine.encode())) {
+    outcomes.push_back(LegOutcome::decode(text));
+  }
+  return outcomes;
+}
+
+/// Runs the legs in order up to the first that fails on any rank; the others stay without a run.
+std::optional<LegFailure> run_legs(const matrix::Cell& cell, const CellPlan& plan,
+                                   const LegSource& run_leg, Communicator* gang, LegSet& legs) {
+  std::optional<LegFailure> failure;
+  for (const LegRequest& request : plan.legs) {
+    LegState state;
+    if (!failure) {
+      state.record = run_leg(cell, request);
+      state.ran = true;
+      failure = find_failure(request, gather_outcomes(outcome_of(state.record), gang));
+      if (failure && failure->rank != rank_in(gang)) state.peer_error = failure->outcome.error;
+    }
+    legs.add(request, std::move(state));
+  }
+  return failure;
+}
+
+bool can_judge(const CheckDefinition& check, const matrix::Cell& cell, const LegSet& legs) {
+  const auto requests = check.legs(cell);
+  return std::all_of(requests.begin(), requests.end(), [&](const LegRequest& request) {
+    const LegState& state = legs.state(request);
+    return state.complete() || check.judges_partial_legs;
+  });
+}
+
+CheckResult judge_one(const CheckDefinition& check, JudgeContext& context) {
+  CheckResult result;
+  try {
+    result = check.judge(context);
+  } catch (const workloads::DeviceError& error) {
+    result.verdict = check.failure;
+    result.detail = error.what();
+  } catch (const InternalError& error) {
+    result.verdict = Verdict::fail_suite;
+    result.detail = error.what();
+  }
+  result.check_id = check.id;
+  return result;
+}
+
+std::optional<CheckResult> judge_control(const ControlledComparator& comparator) {
+  if (comparator.control_failure().empty()) return std::nullopt;
+  return CheckResult{
+      .check_id = "NUM-33",
+      .verdict = Verdict::fail_suite,
+      .detail = fmt::format("comparator control failed: {}", comparator.control_failure())};
+}
+
+}  // namespace
+
+RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
+                    const LegSource& run_leg, const CellEnvironment& environment) {
+  Communicator* gang = environment.gang;
+  const CellPlan plan = plan_cell(cell, options.checks);
+  RankReport report{.rank = rank_in(gang),
+                    .world_rank = options.world_rank,
+                    .host = options.host,
+                    .device = environment.device.properties().kind,
+                    .cell_digest = plan_digest(plan, options.cell_id, options.seed)};
+  if (auto disagreement = find_disagreement(report.cell_digest, gang)) {
+    report.checks.push_back(std::move(*disagreement));
+    return report;
+  }
+
+  ControlledComparator comparator(environment.device, environment.comparator);
+  LegSet legs(cell, comparator);
+  const auto failure = run_legs(cell, plan, run_leg, gang, legs);
+  if (environment.progress != nullptr) {
+    environment.progress->enter_phase(workloads::Phase::verify);
+  }
+  if (failure) report.checks.push_back(judge_failure(*failure, report.rank));
+
+  JudgeContext context{cell, legs, report.rank};
+  for (const CheckDefinition* check : plan.checks) {
+    if (can_judge(*check, cell, legs)) report.checks.push_back(judge_one(*check, context));
+  }
+  count_work(cell, legs, comparator, report);
+  report.checks.push_back(judge_work(cell, legs, report));
+  if (auto control = judge_control(comparator)) report.checks.push_back(std::move(*control));
+  if (environment.progress != nullptr) {
+    environment.progress->enter_phase(workloads::Phase::teardown);
+  }
+  return report;
+}
+
+const CheckResult* deciding_check(std::span<const CheckResult> checks) {
+  const CheckResult* deciding = nullptr;
+  for (const CheckResult& check : checks) {
+    if (cause_rank(check.verdict) == cause_order().size()) continue;
+    if (deciding == nullptr || cause_rank(check.verdict) < cause_rank(deciding->verdict)) {
+      deciding = &check;
+    }
+  }
+  return deciding;
+}
+
+RankReport run_scenarios(CheckSubject subject, ScenarioContext& context,
+                         std::span<const CheckDefinition> checks) {
+  RankReport report;
+  if (context.device != nullptr) report.device = context.device->properties().kind;
+  for (const CheckDefinition& check : checks) {
+    if (check.subject != subject || check.scenario == nullptr) continue;
+    CheckResult result;
+    try {
+      result = check.scenario(context);
+    } catch (const Error& error) {
+      result.verdict = check.failure;
+      result.detail = error.what();
+    }
+    result.check_id = check.id;
+    report.checks.push_back(std::move(result));
+  }
+  return report;
+}
+
+}  // namespace cgconform::suites

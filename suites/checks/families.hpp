@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "suites/check.hpp"
+
+/// The built checks by family, each in id order; check_table() joins them.
+namespace cgconform::suites::checks {
+
+std::span<const CheckDefinition> constraint_checks();
+std::span<const CheckDefinition> numeric_checks();
+std::span<const CheckDefinition> memory_checks();
+std::span<const CheckDefinition> lifecycle_checks();
+std::span<const CheckDefinition> concurrency_checks();
+std::span<const CheckDefinition> tooling_checks();
+std::span<const CheckDefinition> suite_checks();
+
+}  // namespace cgconform::suites::checks

@@ -1,0 +1,26 @@
+#include <array>
+
+#include "suites/checks/capture_audit.hpp"
+#include "suites/checks/families.hpp"
+#include "suites/checks/leg_choice.hpp"
+
+namespace cgconform::suites::checks {
+
+std::span<const CheckDefinition> lifecycle_checks() {
+  static constexpr std::array table{
+      CheckDefinition{.id = "LIF-01",
+                      .failure = Verdict::fail_capture,
+                      .judges_partial_legs = true,
+                      .applies = graph_cells,
+                      .legs = graph_legs,
+                      .judge = judge_capture_calls},
+      CheckDefinition{.id = "LIF-17",
+                      .failure = Verdict::fail_capture,
+                      .applies = graph_cells,
+                      .legs = graph_legs,
+                      .judge = judge_capture_completeness},
+  };
+  return table;
+}
+
+}  // namespace cgconform::suites::checks

@@ -1,0 +1,148 @@
+#include <array>
+#include <initializer_list>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "suites/cell_plan.hpp"
+#include "suites/checks/dropout_masks.hpp"
+#include "suites/checks/families.hpp"
+#include "suites/checks/leg_choice.hpp"
+#include "suites/leg_set.hpp"
+#include "suites/tolerance.hpp"
+
+namespace cgconform::suites::checks {
+namespace {
+
+using workloads::LegRequest;
+using workloads::ObservedQuantity;
+using Quantities = std::initializer_list<ObservedQuantity>;
+
+constexpr Quantities forward_quantities{ObservedQuantity::layer_output, ObservedQuantity::loss};
+constexpr Quantities gradient_quantities{ObservedQuantity::layer_grad_input,
+                                         ObservedQuantity::main_grad};
+constexpr Quantities update_quantities{ObservedQuantity::weight, ObservedQuantity::optimizer_state};
+constexpr Quantities accumulated_quantities{ObservedQuantity::main_grad};
+
+std::string describe(const ObservationOutcome& outcome, const LegRequest& expected,
+                     const LegRequest& actual) {
+  if (outcome.missing_in_actual) {
+    return fmt::format("the {} leg has no {}", leg_name(actual), location_text(outcome.where));
+  }
+  if (outcome.missing_in_expected) {
+    return fmt::format("the {} leg has no {}", leg_name(expected), location_text(outcome.where));
+  }
+  const Comparison& comparison = outcome.comparison;
+  return fmt::format(
+      "{}: {} of {} elements of the {} leg differ from the {} leg, first at {}: {} "
+      "expected, {} seen",
+      location_text(outcome.where), comparison.bad_count, comparison.element_count,
+      leg_name(actual), leg_name(expected), comparison.first_bad_index, comparison.expected,
+      comparison.actual);
+}
+
+/// Where all that led to them is equal and accumulated gradients are the first to differ, the fault
+/// lies in how gradients are accumulated, zeroed or stored.
+bool is_accumulation_fault(const LegDifference& difference) {
+  const ObservationOutcome* first = difference.first();
+  if (first == nullptr || first->quantity != ObservedQuantity::main_grad) return false;
+  for (const ObservationOutcome& outcome : difference.outcomes) {
+    const bool follows = outcome.quantity == ObservedQuantity::main_grad ||
+                         outcome.quantity == ObservedQuantity::weight ||
+                         outcome.quantity == ObservedQuantity::optimizer_state ||
+                         outcome.where.step > first->where.step;
+    if (!follows && outcome.differs()) return false;
+  }
+  return true;
+}
+
+/// The verdict a difference stands for: its cause where what came first gives it away.
+Verdict diagnose(const LegDifference& difference, const ObservationOutcome& outcome) {
+  if (outcome.missing_in_actual || outcome.missing_in_expected) return Verdict::fail_coverage;
+  if (is_accumulation_fault(difference)) return Verdict::fail_grad_accum;
+  return Verdict::fail_numeric_mismatch;
+}
+
+/// Eager must equal its own repeat before anything can be held against a graph.
+std::optional<CheckResult> judge_repeat(JudgeContext& context, Quantities quantities) {
+  if (order_changing_reason(context.cell) != nullptr) return std::nullopt;
+  const LegDifference& difference = context.legs.difference(eager_leg(), eager_repeat_leg());
+  const ObservationOutcome* first = difference.first(quantities);
+  if (first == nullptr) return std::nullopt;
+  return CheckResult{.verdict = Verdict::fail_nondeterminism,
+                     .detail = describe(*first, eager_leg(), eager_repeat_leg()),
+                     .divergence = divergence_of(*first)};
+}
+
+CheckResult judge_equality(JudgeContext& context, Quantities quantities) {
+  if (auto repeat = judge_repeat(context, quantities)) return *repeat;
+  std::uint64_t compared = 0;
+  for (const auto& [expected, actual] : compared_pairs(context.cell)) {
+    const LegDifference& difference = context.legs.difference(expected, actual);
+    if (const ObservationOutcome* first = difference.first(quantities)) {
+      return {.verdict = diagnose(difference, *first),
+              .detail = describe(*first, expected, actual),
+              .divergence = divergence_of(*first)};
+    }
+    compared += difference.compared(quantities);
+  }
+  if (compared == 0) {
+    return {.verdict = Verdict::fail_coverage, .detail = "no such tensor was observed"};
+  }
+  const OrderChangingReason* reason = order_changing_reason(context.cell);
+  const std::string how =
+      reason == nullptr ? "bit for bit" : fmt::format("within tolerance ({})", reason->name);
+  return {.verdict = is_graph_cell(context.cell) ? Verdict::pass : Verdict::baseline,
+          .detail = fmt::format("{} tensors equal {}", compared, how)};
+}
+
+CheckResult judge_forward(JudgeContext& context) {
+  return judge_equality(context, forward_quantities);
+}
+
+CheckResult judge_gradients(JudgeContext& context) {
+  return judge_equality(context, gradient_quantities);
+}
+
+CheckResult judge_updates(JudgeContext& context) {
+  return judge_equality(context, update_quantities);
+}
+
+CheckResult judge_accumulation(JudgeContext& context) {
+  return judge_equality(context, accumulated_quantities);
+}
+
+}  // namespace
+
+std::span<const CheckDefinition> numeric_checks() {
+  static constexpr std::array table{
+      CheckDefinition{.id = "NUM-01",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = always,
+                      .legs = compared_legs,
+                      .judge = judge_forward},
+      CheckDefinition{.id = "NUM-02",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = always,
+                      .legs = compared_legs,
+                      .judge = judge_gradients},
+      CheckDefinition{.id = "NUM-03",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = always,
+                      .legs = compared_legs,
+                      .judge = judge_updates},
+      CheckDefinition{.id = "NUM-04",
+                      .failure = Verdict::fail_grad_accum,
+                      .applies = cells_with_accumulation,
+                      .legs = compared_legs,
+                      .judge = judge_accumulation},
+      CheckDefinition{.id = "NUM-08",
+                      .failure = Verdict::fail_rng_state,
+                      .applies = graph_cells_with_dropout,
+                      .legs = instrumented_pair,
+                      .judge = judge_dropout_masks},
+  };
+  return table;
+}
+
+}  // namespace cgconform::suites::checks

@@ -1,0 +1,20 @@
+#include <array>
+
+#include "suites/checks/families.hpp"
+
+namespace cgconform::suites::checks {
+
+std::span<const CheckDefinition> suite_checks() {
+  static constexpr std::array table{
+      CheckDefinition{
+          .id = "SUI-01", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
+      CheckDefinition{
+          .id = "SUI-02", .subject = CheckSubject::runner, .failure = Verdict::fail_coverage},
+      CheckDefinition{
+          .id = "SUI-04", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
+      CheckDefinition{.id = "SUI-05", .subject = CheckSubject::runner, .failure = Verdict::hang},
+  };
+  return table;
+}
+
+}  // namespace cgconform::suites::checks

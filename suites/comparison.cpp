@@ -1,0 +1,153 @@
+#include "suites/comparison.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/allocator/caching_allocator.hpp"
+
+namespace cgconform::suites {
+
+using workloads::Buffer;
+using workloads::DType;
+using workloads::Shape;
+using workloads::TensorView;
+
+namespace {
+
+constexpr std::int64_t control_elements = 8;
+constexpr std::int64_t control_bad_index = 5;
+
+/// The bytes of the number one; the number zero is all bytes zero in every dtype.
+std::vector<std::byte> bytes_of_one(DType dtype) {
+  const auto bytes = [](const auto& value) {
+    std::vector<std::byte> result(sizeof(value));
+    std::memcpy(result.data(), &value, sizeof(value));
+    return result;
+  };
+  switch (dtype) {
+    case DType::fp32:
+      return bytes(1.0F);
+    case DType::fp64:
+      return bytes(1.0);
+    case DType::bf16:
+      return bytes(std::uint16_t{0x3F80});
+    case DType::fp16:
+      return bytes(std::uint16_t{0x3C00});
+    case DType::int32:
+      return bytes(std::int32_t{1});
+    case DType::int64:
+      return bytes(std::int64_t{1});
+    case DType::uint64:
+      return bytes(std::uint64_t{1});
+    case DType::uint8:
+      return bytes(std::uint8_t{1});
+  }
+  throw InternalError("a dtype without a control value");
+}
+
+std::string describe(const Comparison& comparison) {
+  return fmt::format(
+      "{} of {} elements bad, first {}, expected {}, actual {}, largest difference {}",
+      comparison.bad_count, comparison.element_count, comparison.first_bad_index,
+      comparison.expected, comparison.actual, comparison.max_abs);
+}
+
+}  // namespace
+
+/// Small tensors of each dtype: zeros, and twice the same zeros with a one among them.
+class ControlledComparator::ControlPairs {
+ public:
+  explicit ControlPairs(workloads::Device& device)
+      : stream_(device.create_stream("comparator control")), allocator_(device.segment_source()) {}
+
+  ComparisonPair different(DType dtype) {
+    const Tensors& tensors = tensors_of(dtype);
+    return {tensors.zeros.view(), tensors.marked.view()};
+  }
+  ComparisonPair equal(DType dtype) {
+    const Tensors& tensors = tensors_of(dtype);
+    return {tensors.marked.view(), tensors.marked_again.view()};
+  }
+
+ private:
+  struct Tensors {
+    Buffer zeros;
+    Buffer marked;
+    Buffer marked_again;
+  };
+
+  Buffer make(DType dtype, const std::vector<std::byte>& content) {
+    Buffer buffer(allocator_, *stream_, workloads::default_pool, dtype, Shape{control_elements},
+                  "comparator control");
+    stream_->upload(buffer.view(), content.data(), false, "comparator control");
+    return buffer;
+  }
+
+  const Tensors& tensors_of(DType dtype) {
+    if (const auto known = tensors_.find(dtype); known != tensors_.end()) return known->second;
+    const auto element = static_cast<std::size_t>(workloads::dtype_bytes(dtype));
+    std::vector<std::byte> content(element * control_elements);
+    Tensors tensors;
+    tensors.zeros = make(dtype, content);
+    const auto one = bytes_of_one(dtype);
+    std::copy(one.begin(), one.end(),
+              content.begin() + static_cast<std::ptrdiff_t>(element * control_bad_index));
+    tensors.marked = make(dtype, content);
+    tensors.marked_again = make(dtype, content);
+    stream_->synchronize();
+    return tensors_.emplace(dtype, std::move(tensors)).first->second;
+  }
+
+  std::unique_ptr<workloads::Stream> stream_;
+  workloads::CachingAllocator allocator_;
+  std::map<DType, Tensors> tensors_;
+};
+
+ControlledComparator::ControlledComparator(workloads::Device& device, TensorComparator& comparator)
+    : comparator_(comparator), pairs_(std::make_unique<ControlPairs>(device)) {}
+
+ControlledComparator::~ControlledComparator() = default;
+
+std::vector<Comparison> ControlledComparator::compare(std::span<const ComparisonPair> pairs,
+                                                      const Tolerance& tolerance) {
+  if (pairs.empty()) return {};
+  const DType dtype = pairs.front().expected.dtype;
+  std::vector<ComparisonPair> batch(pairs.begin(), pairs.end());
+  batch.push_back(pairs_->different(dtype));
+  batch.push_back(pairs_->equal(dtype));
+  std::vector<Comparison> outcomes = comparator_.compare(batch, tolerance);
+  if (outcomes.size() != batch.size()) {
+    throw InternalError(
+        fmt::format("the comparator gave {} outcomes for {} pairs", outcomes.size(), batch.size()));
+  }
+  judge_controls(std::span(outcomes).subspan(pairs.size()));
+  outcomes.resize(pairs.size());
+  comparisons_ += pairs.size();
+  return outcomes;
+}
+
+void ControlledComparator::judge_controls(std::span<const Comparison> controls) {
+  ++controls_;
+  if (!control_failure_.empty()) return;
+  const Comparison& different = controls[0];
+  const Comparison& equal = controls[1];
+  const bool sees_difference =
+      different.element_count == control_elements && different.bad_count == 1 &&
+      different.first_bad_index == control_bad_index && different.expected == 0.0 &&
+      different.actual == 1.0 && different.max_abs == 1.0;
+  if (!sees_difference) {
+    control_failure_ = fmt::format("tensors that differ in element {} of {} by 1 gave: {}",
+                                   control_bad_index, control_elements, describe(different));
+  } else if (!equal.equal() || equal.element_count != control_elements) {
+    control_failure_ =
+        fmt::format("equal tensors of {} elements gave: {}", control_elements, describe(equal));
+  }
+}
+
+}  // namespace cgconform::suites

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "suites/tolerance.hpp"
+#include "workloads/device/device.hpp"
+#include "workloads/device/tensor.hpp"
+
+namespace cgconform::suites {
+
+/// Two tensors of equal dtype and shape in device memory.
+struct ComparisonPair {
+  workloads::TensorView expected;
+  workloads::TensorView actual;
+};
+
+/// How two tensors differ. An element is bad where it is not equal bit for bit or, under a
+/// tolerance, not close; NaN equals NaN only.
+struct Comparison {
+  std::int64_t element_count = 0;
+  std::int64_t bad_count = 0;
+  std::int64_t first_bad_index = -1;
+  double expected = 0.0;  ///< at the first bad index
+  double actual = 0.0;
+  double max_abs = 0.0;
+  double max_rel = 0.0;
+  std::int64_t max_ulp = 0;
+  bool equal() const { return bad_count == 0; }
+};
+
+/// Compares pairs of tensors on the device. An interface, so that the runner can be given a
+/// comparator that does not work and must find out.
+class TensorComparator {
+ public:
+  virtual ~TensorComparator() = default;
+  /// One outcome a pair, in their order. Pairs of different dtype or shape are wholly bad.
+  virtual std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
+                                          const Tolerance& tolerance) = 0;
+};
+
+/// The comparator that launches the comparison op on `device`, which must outlive it.
+std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& device);
+
+/// A comparator with its own control: every batch carries one pair known to differ and one known to
+/// be equal, through the same call as the real pairs.
+class ControlledComparator {
+ public:
+  ControlledComparator(workloads::Device& device, TensorComparator& comparator);
+  ~ControlledComparator();
+  ControlledComparator(const ControlledComparator&) = delete;
+  ControlledComparator& operator=(const ControlledComparator&) = delete;
+
+  /// As TensorComparator::compare; also judges the control pairs of the batch.
+  std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
+                                  const Tolerance& tolerance);
+
+  /// Batches whose control was judged.
+  std::uint64_t controls() const { return controls_; }
+  /// Real pairs compared so far.
+  std::uint64_t comparisons() const { return comparisons_; }
+  /// What was wrong with the first control that failed; empty while all held.
+  const std::string& control_failure() const { return control_failure_; }
+
+ private:
+  class ControlPairs;
+  void judge_controls(std::span<const Comparison> controls);
+
+  TensorComparator& comparator_;
+  std::unique_ptr<ControlPairs> pairs_;
+  std::uint64_t controls_ = 0;
+  std::uint64_t comparisons_ = 0;
+  std::string control_failure_;
+};
+
+}  // namespace cgconform::suites

@@ -1,0 +1,225 @@
+#include "suites/coverage_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+
+namespace cgconform::suites {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
+
+struct Pass {
+  std::int32_t microbatch = 0;
+  bool forward = true;
+};
+
+/// Layers of a pipeline stage: contiguous, equally many a stage.
+struct StageLayers {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
+StageLayers stage_layers(const matrix::Cell& cell, int rank) {
+  const std::int32_t stages = cell.config.pipeline_model_parallel_size;
+  const std::int32_t count = cell.config.num_layers / stages;
+  return {static_cast<std::int32_t>(rank) % stages * count, count};
+}
+
+/// One forward, one backward: `stages - stage - 1` forwards first, then pairs, then the backwards
+/// that are left.
+std::vector<Pass> training_passes(const matrix::Cell& cell, int rank) {
+  const std::int32_t stages = cell.config.pipeline_model_parallel_size;
+  const std::int32_t microbatches = cell.config.num_microbatches;
+  const std::int32_t ahead = std::min(stages - rank % stages - 1, microbatches);
+  std::vector<Pass> passes;
+  for (std::int32_t m = 0; m < ahead; ++m) passes.push_back({m, true});
+  for (std::int32_t m = ahead; m < microbatches; ++m) {
+    passes.push_back({m, true});
+    passes.push_back({m - ahead, false});
+  }
+  for (std::int32_t m = microbatches - ahead; m < microbatches; ++m) passes.push_back({m, false});
+  return passes;
+}
+
+std::vector<Pass> validation_passes(const matrix::Cell& cell) {
+  std::vector<Pass> passes;
+  for (std::int32_t m = 0; m < cell.shape.eval_iters; ++m) passes.push_back({m, true});
+  return passes;
+}
+
+bool validates_after(const matrix::Cell& cell, std::int32_t step) {
+  return cell.shape.eval_interval > 0 && (step + 1) % cell.shape.eval_interval == 0;
+}
+
+/// Visits the layers of each pass in execution order: upwards in forward, downwards in backward.
+template <typename Visit>
+void for_each_layer(const StageLayers& layers, const std::vector<Pass>& passes,
+                    const Visit& visit) {
+  for (const Pass& pass : passes) {
+    for (std::int32_t i = 0; i < layers.count; ++i) {
+      const std::int32_t offset = pass.forward ? i : layers.count - 1 - i;
+      visit(pass, layers.first + offset);
+    }
+  }
+}
+
+bool is_full_iteration(const matrix::Cell& cell) {
+  return cell.config.cuda_graph_impl == CudaGraphImpl::full_iteration ||
+         (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+          cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+}
+
+/// A scope of `local` selects the layer kinds that get graphs: the empty one all, `attn` and `mlp`
+/// the dense transformer layers.
+bool selects_dense_layers(const matrix::Cell& cell) {
+  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
+  return scope.empty() || scope.contains(CudaGraphModule::attn) ||
+         scope.contains(CudaGraphModule::mlp);
+}
+
+class LocalPlanner {
+ public:
+  LocalPlanner(const matrix::Cell& cell, int rank)
+      : cell_(cell),
+        layers_(stage_layers(cell, rank)),
+        passes_(training_passes(cell, rank)),
+        captures_(selects_dense_layers(cell)) {}
+
+  CoveragePlan plan() {
+    if (captures_) plan_graphs();
+    for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
+      for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+        PlannedExecution execution{
+            .step = step, .microbatch = pass.microbatch, .layer = layer, .forward = pass.forward};
+        if (captures_ && step > 0) replay(execution);
+        plan_.executions.push_back(execution);
+      });
+      if (!validates_after(cell_, step)) continue;
+      for_each_layer(layers_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
+        plan_.executions.push_back({.step = step,
+                                    .microbatch = pass.microbatch,
+                                    .layer = layer,
+                                    .forward = true,
+                                    .validation = true});
+      });
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  using GraphKey = std::tuple<std::int32_t, std::int32_t, bool>;
+
+  GraphKey key_of(const Pass& pass, std::int32_t layer) const {
+    const bool pair_for_each_microbatch = cell_.config.pipeline_model_parallel_size > 1;
+    return {layer, pair_for_each_microbatch ? pass.microbatch : 0, pass.forward};
+  }
+
+  void plan_graphs() {
+    for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+      const GraphKey key = key_of(pass, layer);
+      const auto index = static_cast<std::int32_t>(plan_.graphs.size());
+      if (!index_.emplace(key, index).second) return;
+      plan_.graphs.push_back({.layer = layer,
+                              .microbatch = std::get<1>(key),
+                              .forward = pass.forward,
+                              .capture_step = 0});
+    });
+  }
+
+  void replay(PlannedExecution& execution) {
+    const Pass pass{execution.microbatch, execution.forward};
+    execution.replayed = true;
+    execution.graph = index_.at(key_of(pass, execution.layer));
+    ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
+  }
+
+  const matrix::Cell& cell_;
+  StageLayers layers_;
+  std::vector<Pass> passes_;
+  bool captures_;
+  CoveragePlan plan_;
+  std::map<GraphKey, std::int32_t> index_;
+};
+
+/// Plans the iterations of one kind, training or validation, with their own count of calls.
+class IterationCounter {
+ public:
+  IterationCounter(CoveragePlan& plan, std::int32_t warmup, bool validation)
+      : plan_(plan), warmup_(warmup), validation_(validation) {}
+
+  void run(std::int32_t step) {
+    if (calls_ == warmup_) {
+      graph_ = static_cast<std::int32_t>(plan_.graphs.size());
+      plan_.graphs.push_back({.validation = validation_, .capture_step = step});
+    }
+    ++calls_;
+    PlannedExecution execution{.step = step, .validation = validation_, .graph = graph_};
+    if (graph_ >= 0) {
+      execution.replayed = true;
+      ++plan_.graphs[static_cast<std::size_t>(graph_)].launches;
+    }
+    plan_.executions.push_back(execution);
+  }
+
+ private:
+  CoveragePlan& plan_;
+  std::int32_t warmup_;
+  bool validation_;
+  std::int32_t calls_ = 0;
+  std::int32_t graph_ = -1;
+};
+
+CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
+  CoveragePlan plan;
+  const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
+  IterationCounter training(plan, warmup, false);
+  IterationCounter validation(plan, warmup, true);
+  for (std::int32_t step = 0; step < planned_steps(cell); ++step) {
+    training.run(step);
+    if (validates_after(cell, step)) validation.run(step);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::int32_t planned_steps(const matrix::Cell& cell) {
+  constexpr std::int32_t replays_after_capture = 2;
+  std::int32_t needed = 1;
+  if (is_full_iteration(cell)) {
+    const std::int32_t captured_at = std::max(cell.config.cuda_graph_warmup_steps, 0);
+    needed = captured_at + 1 + replays_after_capture;
+    needed = std::max(needed, cell.shape.eval_interval * (captured_at + 2));
+  } else if (cell.config.cuda_graph_impl == CudaGraphImpl::local) {
+    needed = 1 + replays_after_capture;
+  }
+  return std::max(cell.shape.steps, needed);
+}
+
+CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
+  if (is_full_iteration(cell)) return plan_full_iteration(cell);
+  switch (cell.config.cuda_graph_impl) {
+    case CudaGraphImpl::none:
+      return {};
+    case CudaGraphImpl::local:
+      return LocalPlanner(cell, rank).plan();
+    default:
+      throw InternalError("coverage of this implementation is not planned yet");
+  }
+}
+
+std::string execution_text(const PlannedExecution& execution) {
+  std::string text = fmt::format("step {}", execution.step);
+  if (execution.validation) text += " validation";
+  if (execution.layer < 0) return text + " iteration";
+  return text + fmt::format(" micro-batch {} layer {} {}", execution.microbatch, execution.layer,
+                            execution.forward ? "forward" : "backward");
+}
+
+}  // namespace cgconform::suites

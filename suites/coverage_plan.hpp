@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "matrix/cell.hpp"
+
+namespace cgconform::suites {
+
+/// A graph that a cell's configuration asks for. -1 where layer or micro-batch do not apply.
+struct PlannedGraph {
+  std::int32_t layer = -1;
+  std::int32_t microbatch = -1;
+  bool forward = true;
+  bool validation = false;
+  std::int32_t capture_step = -1;
+  std::uint64_t launches = 0;  ///< over the whole leg
+};
+
+/// One execution of a layer, or of a whole iteration (layer and micro-batch -1).
+struct PlannedExecution {
+  std::int32_t step = -1;
+  std::int32_t microbatch = -1;
+  std::int32_t layer = -1;
+  bool forward = true;
+  bool validation = false;
+  bool replayed = false;
+  std::int32_t graph = -1;  ///< index into CoveragePlan::graphs where replayed
+  friend bool operator==(const PlannedExecution&, const PlannedExecution&) = default;
+};
+
+/// What a graph leg of a cell must capture and run on one rank, derived from the configuration and
+/// the rules of its implementation alone, without the code that does it.
+struct CoveragePlan {
+  std::vector<PlannedGraph> graphs;          ///< in capture order
+  std::vector<PlannedExecution> executions;  ///< in execution order
+};
+
+/// Training steps of a cell's legs: as many as its shape says, but enough that every training graph
+/// is replayed in two further steps and the validation graph in one.
+std::int32_t planned_steps(const matrix::Cell& cell);
+
+/// The plan of rank `rank` of the gang. Rules, by implementation:
+/// - `local`: the first step runs eagerly; at its end every selected layer of the stage gets a
+///   forward and a backward graph, in the order the step executed them. With one pipeline stage a
+///   layer has one pair for all micro-batches, with more one pair for each micro-batch. All later
+///   training steps replay; validation runs eagerly.
+/// - `full_iteration`: `cuda_graph_warmup_steps` eager iterations, then the next one is captured
+/// and
+///   replayed in the same step, as are all after it; validation likewise with its own count.
+/// Throws InternalError for implementations that are not built.
+CoveragePlan plan_coverage(const matrix::Cell& cell, int rank);
+
+/// `step 2 micro-batch 1 layer 0 backward` in messages.
+std::string execution_text(const PlannedExecution& execution);
+
+}  // namespace cgconform::suites

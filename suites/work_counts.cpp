@@ -1,0 +1,57 @@
+#include "suites/work_counts.hpp"
+
+#include <fmt/format.h>
+
+#include "suites/cell_plan.hpp"
+
+namespace cgconform::suites {
+
+void count_work(const matrix::Cell& cell, const LegSet& legs,
+                const ControlledComparator& comparator, RankReport& report) {
+  for (const auto& [request, state] : legs.all()) {
+    const workloads::LegRecord& record = state.record;
+    for (const workloads::PhaseTiming& timing : record.timings) {
+      report.phase_milliseconds[std::string(workloads::phase_name(timing.phase))] +=
+          timing.milliseconds;
+    }
+    if (request.kind != workloads::LegKind::graph) continue;
+    report.captures += record.graphs.size();
+    report.replays += record.totals.graph_launches;
+    if (request != graph_leg()) continue;
+    for (const auto& [pool, statistics] : record.pools) {
+      report.measurements[fmt::format("pool {} peak reserved bytes", pool)] =
+          static_cast<double>(statistics.peak_reserved_bytes);
+    }
+    report.measurements["graphs"] = static_cast<double>(record.graphs.size());
+    report.measurements["graph nodes run"] = static_cast<double>(record.totals.graph_nodes_run);
+  }
+  report.comparisons = comparator.comparisons();
+  if (!is_graph_cell(cell)) return;
+  report.measurements["comparator controls"] = static_cast<double>(comparator.controls());
+}
+
+CheckResult judge_work(const matrix::Cell& cell, const LegSet& legs, const RankReport& report) {
+  CheckResult result{.check_id = "SUI-02"};
+  result.detail = fmt::format("{} captures, {} replays, {} comparisons", report.captures,
+                              report.replays, report.comparisons);
+  const auto fail = [&](std::string_view nothing) {
+    result.verdict = Verdict::fail_coverage;
+    result.detail = fmt::format("{}: {}", nothing, result.detail);
+    return result;
+  };
+  bool graph_leg_seen = false;
+  for (const auto& [request, state] : legs.all()) {
+    if (request.kind != workloads::LegKind::graph || !state.ran) continue;
+    graph_leg_seen = true;
+    const std::string name = leg_name(request);
+    if (state.record.graphs.empty()) return fail(fmt::format("the {} leg captured nothing", name));
+    if (state.record.totals.graph_launches == 0) {
+      return fail(fmt::format("the {} leg replayed nothing", name));
+    }
+  }
+  if (is_graph_cell(cell) && !graph_leg_seen) return fail("no graph leg was run");
+  if (report.comparisons == 0) return fail("nothing was compared");
+  return result;
+}
+
+}  // namespace cgconform::suites

@@ -1,0 +1,125 @@
+#include "suites/coverage_plan.hpp"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cgconform::suites {
+namespace {
+
+using testing::ElementsAre;
+
+matrix::Cell local_cell() {
+  matrix::Cell cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
+  cell.config.num_layers = 2;
+  cell.config.num_microbatches = 2;
+  cell.shape.steps = 3;
+  return cell;
+}
+
+std::vector<std::string> graph_texts(const CoveragePlan& plan) {
+  std::vector<std::string> texts;
+  for (const PlannedGraph& graph : plan.graphs) {
+    texts.push_back((graph.forward ? "F" : "B") + std::to_string(graph.layer) + "/" +
+                    std::to_string(graph.microbatch));
+  }
+  return texts;
+}
+
+std::vector<std::string> executions_of(const CoveragePlan& plan, std::int32_t step) {
+  std::vector<std::string> texts;
+  for (const PlannedExecution& execution : plan.executions) {
+    if (execution.step != step) continue;
+    texts.push_back(std::string(execution.validation ? "V" : (execution.forward ? "F" : "B")) +
+                    std::to_string(execution.layer) + "/" + std::to_string(execution.microbatch) +
+                    (execution.replayed ? "r" : ""));
+  }
+  return texts;
+}
+
+TEST(CoveragePlan, GivesOnePairOfGraphsALayerWithOneStage) {
+  const CoveragePlan plan = plan_coverage(local_cell(), 0);
+  EXPECT_THAT(graph_texts(plan), ElementsAre("F0/0", "F1/0", "B1/0", "B0/0"));
+  for (const PlannedGraph& graph : plan.graphs) {
+    EXPECT_EQ(graph.capture_step, 0);
+    EXPECT_EQ(graph.launches, 4U) << "two micro-batches in each of two steps";
+  }
+}
+
+TEST(CoveragePlan, GivesOnePairALayerAndMicrobatchWithMoreStagesInScheduleOrder) {
+  matrix::Cell cell = local_cell();
+  cell.config.pipeline_model_parallel_size = 2;
+  EXPECT_THAT(graph_texts(plan_coverage(cell, 0)), ElementsAre("F0/0", "F0/1", "B0/0", "B0/1"));
+  EXPECT_THAT(graph_texts(plan_coverage(cell, 1)), ElementsAre("F1/0", "B1/0", "F1/1", "B1/1"));
+}
+
+TEST(CoveragePlan, RunsTheFirstStepEagerlyAndReplaysTheRest) {
+  const CoveragePlan plan = plan_coverage(local_cell(), 0);
+  EXPECT_THAT(executions_of(plan, 0),
+              ElementsAre("F0/0", "F1/0", "B1/0", "B0/0", "F0/1", "F1/1", "B1/1", "B0/1"));
+  EXPECT_THAT(executions_of(plan, 2),
+              ElementsAre("F0/0r", "F1/0r", "B1/0r", "B0/0r", "F0/1r", "F1/1r", "B1/1r", "B0/1r"));
+}
+
+TEST(CoveragePlan, ValidatesEagerlyBetweenReplaysOfLayers) {
+  matrix::Cell cell = local_cell();
+  cell.config.num_layers = 1;
+  cell.config.num_microbatches = 1;
+  cell.shape.eval_interval = 2;
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  EXPECT_THAT(executions_of(plan, 1), ElementsAre("F0/0r", "B0/0r", "V0/0"));
+  EXPECT_THAT(executions_of(plan, 2), ElementsAre("F0/0r", "B0/0r"));
+}
+
+TEST(CoveragePlan, CapturesNothingForAScopeThatSelectsNoDenseLayer) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::mamba};
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  EXPECT_TRUE(plan.graphs.empty());
+  for (const PlannedExecution& execution : plan.executions) EXPECT_FALSE(execution.replayed);
+}
+
+TEST(CoveragePlan, CapturesAWholeIterationInTheCallAfterItsWarmUp) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 2;
+  cell.shape.steps = 5;
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  ASSERT_EQ(plan.graphs.size(), 1U);
+  EXPECT_EQ(plan.graphs[0].capture_step, 2);
+  EXPECT_EQ(plan.graphs[0].launches, 3U);
+  ASSERT_EQ(plan.executions.size(), 5U);
+  EXPECT_FALSE(plan.executions[1].replayed);
+  EXPECT_TRUE(plan.executions[2].replayed);
+}
+
+TEST(CoveragePlan, CountsValidationCallsApartFromTrainingCalls) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 1;
+  cell.shape.steps = 6;
+  cell.shape.eval_interval = 2;
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  ASSERT_EQ(plan.graphs.size(), 2U);
+  EXPECT_EQ(plan.graphs[0].capture_step, 1);
+  EXPECT_TRUE(plan.graphs[1].validation);
+  EXPECT_EQ(plan.graphs[1].capture_step, 3) << "the second validation is the one captured";
+  EXPECT_EQ(plan.graphs[1].launches, 2U);
+}
+
+TEST(CoveragePlan, AddsStepsUntilEveryGraphIsReplayedAgain) {
+  matrix::Cell cell = local_cell();
+  cell.shape.steps = 1;
+  EXPECT_EQ(planned_steps(cell), 3);
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 3;
+  EXPECT_EQ(planned_steps(cell), 6);
+  cell.shape.eval_interval = 2;
+  EXPECT_EQ(planned_steps(cell), 10);
+}
+
+}  // namespace
+}  // namespace cgconform::suites
