@@ -96,13 +96,15 @@ Field field(std::string_view name, FieldHomes homes, std::string_view type,
   return {name, aliases, homes, type, A::read, A::write, A::save, A::load, A::equal};
 }
 
-/// `fp4` is a format name in Megatron; here only its presence matters.
-void read_fp4(const FieldValue& value, Config& config) {
-  const bool is_format_name = !value.is_list && value.scalar.kind == FieldScalar::Kind::text;
-  if (is_format_name && value.scalar.text == "e2m1") {
-    config.fp4 = true;
+/// Some fields hold a format name or numbers in Megatron; here only their presence matters.
+template <auto member>
+void read_presence(const FieldValue& value, Config& config) {
+  const bool is_flag = !value.is_list && (value.scalar.kind == FieldScalar::Kind::boolean ||
+                                          value.scalar.kind == FieldScalar::Kind::null);
+  if (is_flag) {
+    Access<member>::read(value, config);
   } else {
-    Access<&Config::fp4>::read(value, config);
+    config.*member = true;
   }
 }
 
@@ -213,6 +215,8 @@ std::vector<Field> make_fields() {
       field<&Config::micro_batch_size>("micro_batch_size", {train, arguments}, integer),
       field<&Config::global_batch_size>("global_batch_size", {train, arguments}, integer),
       field<&Config::train_iters>("train_iters", {train, arguments}, integer),
+      field<&Config::rampup_batch_size>("rampup_batch_size", {train, arguments},
+                                        "list of three integers"),
       field<&Config::sequence_parallel>("sequence_parallel", in_model, boolean),
       field<&Config::variable_seq_lengths>("variable_seq_lengths", in_model, boolean),
       field<&Config::sequence_packing>("sequence_packing", {dataset}, word),
@@ -273,7 +277,10 @@ std::vector<Field> make_fields() {
                                                           in_model, boolean),
   };
   for (Field& entry : fields) {
-    if (entry.name == "fp4") entry.read = read_fp4;
+    if (entry.name == "fp4") entry.read = read_presence<&Config::fp4>;
+    if (entry.name == "rampup_batch_size") {
+      entry.read = read_presence<&Config::rampup_batch_size>;
+    }
   }
   return fields;
 }

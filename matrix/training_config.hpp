@@ -199,6 +199,7 @@ struct TrainingConfig {
   std::int32_t micro_batch_size = 1;
   std::optional<std::int32_t> global_batch_size;
   std::optional<std::int32_t> train_iters;
+  bool rampup_batch_size = false;  ///< a ramp is set; its numbers do not matter here
   bool sequence_parallel = false;
   bool variable_seq_lengths = false;
   SequencePacking sequence_packing = SequencePacking::none;
