@@ -253,12 +253,13 @@ bool EqualCells::differ_by_device(std::span<const std::uint32_t> a,
   const std::uint32_t collapses = applying(normalised);
   for (const std::size_t axis : expansion_.varying()) {
     if (a[axis] == b[axis]) continue;
-    bool only_device = true;
+    bool by_device = false;
+    bool otherwise = false;
     for (std::size_t row = 0; row < rows().size(); ++row) {
-      const bool touching = (axis_collapses_[axis] & collapses & (1U << row)) != 0;
-      if (touching && !rows()[row].device_bound) only_device = false;
+      if ((axis_collapses_[axis] & collapses & (1U << row)) == 0) continue;
+      (rows()[row].device_bound ? by_device : otherwise) = true;
     }
-    if (only_device) return true;
+    if (by_device && !otherwise) return true;
   }
   return false;
 }
