@@ -253,13 +253,12 @@ bool EqualCells::differ_by_device(std::span<const std::uint32_t> a,
   const std::uint32_t collapses = applying(normalised);
   for (const std::size_t axis : expansion_.varying()) {
     if (a[axis] == b[axis]) continue;
-    bool by_device = false;
-    bool otherwise = false;
+    bool only_device = true;
     for (std::size_t row = 0; row < rows().size(); ++row) {
-      if ((axis_collapses_[axis] & collapses & (1U << row)) == 0) continue;
-      (rows()[row].device_bound ? by_device : otherwise) = true;
+      const bool touching = (axis_collapses_[axis] & collapses & (1U << row)) != 0;
+      if (touching && !rows()[row].device_bound) only_device = false;
     }
-    if (by_device && !otherwise) return true;
+    if (only_device) return true;
   }
   return false;
 }

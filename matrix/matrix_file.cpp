@@ -84,7 +84,6 @@ class MatrixReader {
       const std::string name(definition.name);
       auto found = listed.extract(name);
       Axis axis = found ? std::move(found.mapped()) : AxisBuilder::fixed(definition);
-      if (found) apply_alone(axis);
       if (const auto value = defaults.find(name); value != defaults.end()) {
         axis.default_token = value->second.token;
         if (!found) axis.values = {value->second};
@@ -97,7 +96,6 @@ class MatrixReader {
         if (const auto value = defaults.find(name); value != defaults.end()) {
           axis.default_token = value->second.token;
         }
-        apply_alone(axis);
         axes.push_back(std::move(axis));
       }
     };
@@ -109,11 +107,6 @@ class MatrixReader {
       axis.default_index = index < 0 ? Axis::no_index : static_cast<std::uint32_t>(index);
     }
     matrix_.axes = std::make_shared<const std::vector<Axis>>(std::move(axes));
-  }
-
-  /// An axis with one value sets it in every cell, so once in the base cell.
-  void apply_alone(const Axis& axis) {
-    if (axis.values.size() == 1) axis.values.front().apply(matrix_.base);
   }
 
   /// The default of each table axis, field and composite axis named under `defaults`; those of the

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "suites/checks/expansion_audit.hpp"
 #include "suites/checks/families.hpp"
 
 namespace cgconform::suites::checks {
@@ -10,6 +11,10 @@ std::span<const CheckDefinition> suite_checks() {
           .id = "SUI-01", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{
           .id = "SUI-02", .subject = CheckSubject::runner, .failure = Verdict::fail_coverage},
+      CheckDefinition{.id = "SUI-03",
+                      .subject = CheckSubject::run_scenario,
+                      .failure = Verdict::fail_suite,
+                      .scenario = judge_expansion},
       CheckDefinition{
           .id = "SUI-04", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{.id = "SUI-05", .subject = CheckSubject::runner, .failure = Verdict::hang},

@@ -1,0 +1,67 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "suites/checks/constraint_audits.hpp"
+#include "suites/checks/constraint_cases.hpp"
+#include "suites/checks/expansion_audit.hpp"
+#include "suites/checks/families.hpp"
+
+namespace cgconform::suites::checks {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ConstraintChecks, AllPass) {
+  ScenarioContext context{.seed = 1};
+  ASSERT_EQ(constraint_checks().size(), 7U);
+  for (const CheckDefinition& check : constraint_checks()) {
+    const CheckResult result = check.scenario(context);
+    EXPECT_EQ(result.verdict, Verdict::pass) << check.id << ": " << result.detail;
+  }
+}
+
+TEST(ConstraintChecks, DetectALegalConfigurationThatIsRefused) {
+  matrix::TrainingConfig config = legal_local();
+  config.use_te_rng_tracker = false;
+  const CheckResult result = judge_cases({{"said to be legal", config, {}, ""}});
+  EXPECT_EQ(result.verdict, Verdict::fail_constraint_admitted);
+  EXPECT_THAT(result.detail, HasSubstr("rng-te-tracker-required"));
+}
+
+TEST(ConstraintChecks, DetectAnIllegalConfigurationThatIsAdmitted) {
+  const CheckResult result =
+      judge_cases({{"said to be illegal", legal_local(), {}, "moe-xor-router"}});
+  EXPECT_EQ(result.verdict, Verdict::fail_constraint_admitted);
+  EXPECT_THAT(result.detail, HasSubstr("admitted"));
+}
+
+TEST(ConstraintChecks, DetectARefusalByAnotherRule) {
+  matrix::TrainingConfig config = legal_local();
+  config.cpu_offloading = true;
+  const CheckResult result = judge_cases({{"wrong rule", config, {}, "moe-xor-router"}});
+  EXPECT_EQ(result.verdict, Verdict::fail_constraint_admitted);
+  EXPECT_THAT(result.detail, HasSubstr("only cpu-offload-per-layer did"));
+}
+
+TEST(ExpansionAudit, CountsEveryCellOnceInAStableOrder) {
+  const matrix::Expansion smoke(matrix::load_matrix("smoke"));
+  std::optional<std::string> problem;
+  const ExpansionCount first = count_expansion(smoke, 1, problem);
+  const ExpansionCount again = count_expansion(smoke, 1, problem);
+  EXPECT_EQ(problem, std::nullopt);
+  EXPECT_EQ(first.total, smoke.size());
+  EXPECT_EQ(first.run + first.refused + first.skipped, first.total);
+  EXPECT_GT(first.run, 0U);
+  EXPECT_GT(first.refused, 0U);
+  EXPECT_GT(first.skipped, 0U);
+  EXPECT_EQ(first.digest, again.digest);
+}
+
+TEST(ExpansionAudit, SeesWhenCellsChange) {
+  std::optional<std::string> problem;
+  const matrix::Expansion smoke(matrix::load_matrix("smoke"));
+  EXPECT_NE(count_expansion(smoke, 1, problem).digest, count_expansion(smoke, 2, problem).digest);
+}
+
+}  // namespace
+}  // namespace cgconform::suites::checks
