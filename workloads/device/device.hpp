@@ -43,7 +43,8 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceProperties& properties() const = 0;
 
-  virtual std::unique_ptr<Stream> create_stream(std::string name) = 0;
+  virtual std::unique_ptr<Stream> create_stream(std::string name,
+                                                StreamKind kind = StreamKind::blocking) = 0;
   /// The legacy default stream: it synchronises with every blocking stream, and its use while one
   /// of them captures is stream_capture_implicit.
   virtual Stream& legacy_stream() = 0;

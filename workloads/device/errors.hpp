@@ -14,8 +14,12 @@ enum class ErrorCategory : std::int32_t {
   success = 0,
   invalid_value = 1,
   memory_allocation = 2,
+  invalid_resource_handle = 400,
+  illegal_state = 401,  ///< the call does not fit the state, as beginning a capture twice
+  not_ready = 600,
   illegal_address = 700,
   launch_failure = 719,
+  not_permitted = 800,  ///< a device call from inside a host function
   not_supported = 801,
   stream_capture_unsupported = 900,
   stream_capture_invalidated = 901,

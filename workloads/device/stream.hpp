@@ -13,6 +13,10 @@ namespace cgconform::workloads {
 enum class CaptureMode : std::uint8_t { global, thread_local_mode, relaxed };
 enum class CaptureStatus : std::uint8_t { none, active, invalidated };
 
+/// Whether a stream orders itself with the legacy stream (cudaStreamDefault) or not
+/// (cudaStreamNonBlocking).
+enum class StreamKind : std::uint8_t { blocking, non_blocking };
+
 /// A point in a stream's order. Recording inside capture makes it a captured event.
 class Event {
  public:
@@ -31,16 +35,19 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
+  /// Unique among all streams the device ever made.
+  virtual std::uint64_t id() const = 0;
 
   virtual void launch(const OpCall& call) = 0;
   /// Device-to-device copy of `source` to `destination`, equal bytes.
   virtual void copy(const TensorView& destination, const TensorView& source, std::string label) = 0;
   /// Sets every byte of `destination`.
   virtual void fill(const TensorView& destination, std::uint8_t byte, std::string label) = 0;
-  /// Copies host memory, read when the copy runs (pinned) or at the call (pageable).
+  /// Copies host memory, read when the copy runs (pinned) or at the call (pageable). A captured
+  /// copy reads the host memory at every replay, also where it is pageable, as CUDA's does.
   virtual void upload(const TensorView& destination, const void* host, bool pinned,
                       std::string label) = 0;
-  /// Copies to host memory; blocks until done. Refused in capture (stream_capture_unsupported...).
+  /// Copies to host memory; blocks until done. Refused in capture as `synchronize` is.
   virtual void download(void* host, const TensorView& source) = 0;
   /// Runs host code in stream order; at replay too (a host node).
   virtual void host_function(std::function<void()> function, std::string label) = 0;

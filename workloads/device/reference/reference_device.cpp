@@ -1,0 +1,73 @@
+#include <utility>
+
+#include "workloads/device/device.hpp"
+#include "workloads/device/reference/arena.hpp"
+#include "workloads/device/reference/core.hpp"
+#include "workloads/device/reference/reference_stream.hpp"
+
+namespace cgconform::workloads {
+namespace reference {
+namespace {
+
+class ReferenceDevice : public Device {
+ public:
+  explicit ReferenceDevice(const ReferenceDeviceOptions& options)
+      : properties_{.kind = "reference",
+                    .name = "host reference device",
+                    .compute_capability = 90,
+                    .memory_bytes = options.arena_bytes},
+        core_(std::make_shared<Core>(options)),
+        arena_(*core_, options.arena_bytes),
+        legacy_(core_, core_->legacy_stream()) {}
+
+  // Streams may outlive the device; their work must not outlive the arena.
+  ~ReferenceDevice() override { core_->executor().stop(); }
+  ReferenceDevice(const ReferenceDevice&) = delete;
+  ReferenceDevice& operator=(const ReferenceDevice&) = delete;
+
+  const DeviceProperties& properties() const override { return properties_; }
+
+  std::unique_ptr<Stream> create_stream(std::string name, StreamKind kind) override {
+    return core_->call("create stream", name, [&]() -> std::unique_ptr<Stream> {
+      return std::make_unique<ReferenceStream>(core_, core_->create_stream(name, kind, false));
+    });
+  }
+  Stream& legacy_stream() override { return legacy_; }
+  std::unique_ptr<Event> create_event() override {
+    return core_->call("create event", {}, [&]() -> std::unique_ptr<Event> {
+      return std::make_unique<ReferenceEvent>(core_);
+    });
+  }
+  std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
+    return core_->call("create communicator", options.name, [&]() -> std::unique_ptr<Communicator> {
+      core_->require_safe(CaptureViolation::create_communicator, "create communicator");
+      throw DeviceError(ErrorCategory::not_supported, "create communicator",
+                        "the reference device has no communicators yet");
+    });
+  }
+  SegmentSource& segment_source() override { return arena_; }
+  void synchronize() override {
+    core_->call("device synchronize", {}, [&] { core_->synchronize_device(); });
+  }
+  LaunchCounters counters() const override { return core_->counters(); }
+  void reset_counters() override { core_->reset_counters(); }
+  void set_call_observer(CallObserver observer) override {
+    core_->set_observer(std::move(observer));
+  }
+  void set_replay_seed(std::uint64_t seed) override { core_->set_replay_seed(seed); }
+
+ private:
+  DeviceProperties properties_;
+  std::shared_ptr<Core> core_;
+  ReferenceArena arena_;
+  ReferenceStream legacy_;
+};
+
+}  // namespace
+}  // namespace reference
+
+std::unique_ptr<Device> create_reference_device(const ReferenceDeviceOptions& options) {
+  return std::make_unique<reference::ReferenceDevice>(options);
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "workloads/device/graph.hpp"
+#include "workloads/device/reference/core.hpp"
+
+namespace cgconform::workloads::reference {
+
+class ReferenceGraph : public Graph {
+ public:
+  ReferenceGraph(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body);
+  std::span<const GraphNode> nodes() const override { return references_.body()->nodes(); }
+  std::unique_ptr<GraphExec> instantiate() override;
+
+ private:
+  std::shared_ptr<Core> core_;
+  GraphReferences references_;
+  std::uint64_t number_;
+};
+
+/// Destroying it while a launch is in flight lets that launch complete.
+class ReferenceGraphExec : public GraphExec {
+ public:
+  ReferenceGraphExec(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body,
+                     std::uint64_t graph_number);
+  void launch(Stream& stream) override;
+  std::uint64_t launches() const override { return launches_; }
+
+ private:
+  std::shared_ptr<Core> core_;
+  std::shared_ptr<const GraphReferences> references_;
+  std::uint64_t graph_number_;
+  std::uint64_t launches_ = 0;
+  QueuePoint last_launch_;
+};
+
+}  // namespace cgconform::workloads::reference
