@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "matrix/cell.hpp"
+
 namespace cgconform::workloads {
 
 /// A fault switch: one named place in the workload that can be made wrong at run time.
@@ -41,9 +43,13 @@ struct FaultRow {
   std::string_view id;
   std::string_view fault_class;
   std::string_view injection;
+  /// True where the cell gives the fault something to corrupt; elsewhere its switch does nothing.
+  bool (*applies)(const matrix::Cell& cell);
 };
 
+/// All rows, in enumerator order.
 std::span<const FaultRow> fault_table();
+const FaultRow& fault_row(Fault fault);
 
 /// Ways to make the harness's own promises false, to prove that every graph cell then turns red.
 enum class Sabotage : unsigned char {

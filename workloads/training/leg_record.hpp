@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -78,10 +79,12 @@ struct ExecutionRecord {
   bool forward = true;
   bool validation = false;
   bool replayed = false;
-  std::int32_t graph = -1;           ///< index into LegRecord::graphs where replayed
-  std::uint64_t eager_launches = 0;  ///< device counter deltas of this execution
+  std::int32_t graph = -1;  ///< index into LegRecord::graphs where replayed
+  /// Device counter deltas of this execution. The device counts launches and nodes as they run:
+  /// both are 0 where the leg does not synchronise: in replays and eager legs without instruments.
+  std::uint64_t eager_launches = 0;
   std::uint64_t graph_launches = 0;
-  std::uint64_t graph_nodes_run = 0;  ///< known after synchronisation; 0 where not synchronised
+  std::uint64_t graph_nodes_run = 0;
   std::uint64_t host_executions = 0;  ///< how often host code of the body ran; 0 on replay
 };
 
@@ -96,7 +99,8 @@ struct AddressFinding {
   AddressState state = AddressState::unknown;
   std::uint64_t captured_generation = 0;
   std::uint64_t current_generation = 0;
-  std::string label;  ///< of the block that now owns the address
+  std::string label;   ///< of the block that now owns the address
+  std::string reason;  ///< what is wrong with it, in words
 };
 
 /// Two operands of one graph that touch the same bytes, at least one writing, without a path.
@@ -125,6 +129,7 @@ struct PhaseTiming {
 
 /// Everything one leg left behind for the checks. Device snapshots stay valid until destruction.
 struct LegRecord {
+  std::shared_ptr<void> memory;           ///< keeps the memory of the snapshots; destroyed last
   std::vector<Observation> observations;  ///< in execution order
   std::vector<GraphRecord> graphs;        ///< in capture order
   std::vector<CaptureAudit> captures;

@@ -1,0 +1,69 @@
+#include "workloads/capture/capture_plan.hpp"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "matrix/error.hpp"
+#include "workloads/faults/fault_table.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
+
+matrix::Cell cell_with(CudaGraphImpl impl, matrix::CudaGraphScope scope = {}) {
+  matrix::Cell cell;
+  cell.config.cuda_graph_impl = impl;
+  cell.config.cuda_graph_scope = scope;
+  return cell;
+}
+
+TEST(CapturePlan, ModuleScopesOfLocalSelectWholeLayersByKind) {
+  using M = CudaGraphModule;
+  EXPECT_TRUE(plan_capture(cell_with(CudaGraphImpl::local)).captures_anything());
+  EXPECT_TRUE(plan_capture(cell_with(CudaGraphImpl::local, {M::attn})).captures_anything());
+  EXPECT_TRUE(plan_capture(cell_with(CudaGraphImpl::local, {M::mlp})).captures_anything());
+  EXPECT_FALSE(plan_capture(cell_with(CudaGraphImpl::local, {M::mamba})).captures_anything());
+  EXPECT_FALSE(plan_capture(cell_with(CudaGraphImpl::local, {M::moe_router})).captures_anything());
+}
+
+TEST(CapturePlan, FullIterationIsAScopeOfLocalOrAnImplementation) {
+  EXPECT_EQ(plan_capture(cell_with(CudaGraphImpl::full_iteration)).kind,
+            CaptureKind::full_iteration);
+  EXPECT_EQ(plan_capture(cell_with(CudaGraphImpl::local, {CudaGraphModule::full_iteration})).kind,
+            CaptureKind::full_iteration);
+  EXPECT_EQ(plan_capture(cell_with(CudaGraphImpl::none, {CudaGraphModule::full_iteration})).kind,
+            CaptureKind::none);
+}
+
+TEST(CapturePlan, RaisesTheStepsUntilGraphsAreReplayedAfterTheirCapture) {
+  matrix::Cell cell = cell_with(CudaGraphImpl::full_iteration);
+  cell.shape.steps = 4;
+  cell.config.cuda_graph_warmup_steps = 3;
+  EXPECT_EQ(plan_capture(cell).training_steps, 6);
+  cell.shape.eval_interval = 2;
+  EXPECT_EQ(plan_capture(cell).training_steps, 10);
+  cell.shape.steps = 20;
+  EXPECT_EQ(plan_capture(cell).training_steps, 20);
+}
+
+TEST(CapturePlan, RefusesWhatIsNotBuilt) {
+  EXPECT_THROW(plan_capture(cell_with(CudaGraphImpl::transformer_engine)), Error);
+}
+
+TEST(FaultTable, HasOneRowForEveryFaultInOrderWithItsOwnId) {
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < fault_table().size(); ++i) {
+    const FaultRow& row = fault_table()[i];
+    EXPECT_EQ(static_cast<std::size_t>(row.fault), i);
+    EXPECT_TRUE(ids.emplace(row.id).second);
+    EXPECT_FALSE(row.injection.empty());
+    EXPECT_EQ(row.applies(cell_with(CudaGraphImpl::none)), false) << row.id;
+  }
+}
+
+}  // namespace
+}  // namespace cgconform::workloads

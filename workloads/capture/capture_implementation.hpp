@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "workloads/capture/capture_window.hpp"
+#include "workloads/capture/layer_body.hpp"
+#include "workloads/training/leg_context.hpp"
+
+namespace cgconform::workloads {
+
+enum class IterationMode : std::uint8_t { training, validation };
+
+/// One schedule call: the forwards (and backwards) of all micro-batches of a step.
+struct IterationCall {
+  IterationMode mode = IterationMode::training;
+  std::int32_t step = 0;
+};
+
+/// The code of an iteration; runs through the schedule of the stage and calls back into the
+/// implementation for every layer.
+using IterationBody = std::function<void(const BodyMode& mode)>;
+
+/// An implementation of CUDA graphs for training: decides what is captured, when, and how it is
+/// replayed. The schedule calls it for the whole iteration and for every layer.
+class CaptureImplementation {
+ public:
+  virtual ~CaptureImplementation() = default;
+
+  virtual void run_iteration(const IterationCall& call, const IterationBody& body) = 0;
+  /// Returns the layer's output, which stays readable until `release`.
+  virtual TensorView forward(const LayerCall& call, const TensorView& input) = 0;
+  /// Returns the gradient of the layer's input, which stays readable until `release`.
+  virtual TensorView backward(const LayerCall& call, const TensorView& grad_output) = 0;
+  /// All work on the micro-batch, sends included, is enqueued.
+  virtual void release(std::int32_t microbatch) = 0;
+  /// The schedule call has ended.
+  virtual void end_schedule_call(const IterationCall& call) = 0;
+
+  /// True where batches must lie in slots that keep their addresses.
+  virtual bool needs_static_batches() const { return false; }
+  /// Replays of a mode's iteration graph so far, or 0 where iterations are not graphs.
+  virtual std::uint64_t iteration_replays(IterationMode) const { return 0; }
+  /// True once training iterations run from graphs.
+  virtual bool captured() const { return false; }
+
+  /// Destroys graphs, then the memory they used. Nothing may be in flight.
+  virtual void destroy() = 0;
+};
+
+std::unique_ptr<CaptureImplementation> make_no_capture(LayerBody& body, GraphKeeper& keeper);
+std::unique_ptr<CaptureImplementation> make_local_capture(LegContext& context, LayerBody& body,
+                                                          GraphKeeper& keeper);
+std::unique_ptr<CaptureImplementation> make_full_iteration_capture(LegContext& context,
+                                                                   LayerBody& body,
+                                                                   GraphKeeper& keeper);
+
+/// The implementation a leg runs: the plan's in a graph leg, none in an eager leg.
+std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& context,
+                                                                   LayerBody& body,
+                                                                   GraphKeeper& keeper);
+
+}  // namespace cgconform::workloads

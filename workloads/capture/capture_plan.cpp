@@ -1,0 +1,101 @@
+#include "workloads/capture/capture_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "matrix/error.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
+
+constexpr std::array<std::pair<CudaGraphModule, std::string_view>, 6> module_names{{
+    {CudaGraphModule::attn, "attn"},
+    {CudaGraphModule::mlp, "mlp"},
+    {CudaGraphModule::moe, "moe"},
+    {CudaGraphModule::moe_router, "moe_router"},
+    {CudaGraphModule::moe_preprocess, "moe_preprocess"},
+    {CudaGraphModule::mamba, "mamba"},
+}};
+
+std::string scope_text(matrix::CudaGraphScope scope) {
+  std::string text;
+  for (const auto& [module, name] : module_names) {
+    if (!scope.contains(module)) continue;
+    if (!text.empty()) text += ',';
+    text += name;
+  }
+  return text.empty() ? "layer" : text;
+}
+
+CaptureKind capture_kind(const matrix::TrainingConfig& config) {
+  switch (config.cuda_graph_impl) {
+    case CudaGraphImpl::none:
+      return CaptureKind::none;
+    case CudaGraphImpl::local:
+      return config.cuda_graph_scope.contains(CudaGraphModule::full_iteration)
+                 ? CaptureKind::full_iteration
+                 : CaptureKind::local;
+    case CudaGraphImpl::full_iteration:
+      return CaptureKind::full_iteration;
+    case CudaGraphImpl::transformer_engine:
+      break;
+  }
+  throw Error(
+      "cuda_graph_impl=transformer_engine: this implementation is not built; use local or none");
+}
+
+std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
+  constexpr std::int32_t replays_after_capture = 2;
+  switch (plan.kind) {
+    case CaptureKind::none:
+      return 1;
+    case CaptureKind::local:
+      return 1 + replays_after_capture;
+    case CaptureKind::full_iteration: {
+      const std::int32_t warmup = std::max(plan.warmup_steps, 0);
+      const std::int32_t training = warmup + 1 + replays_after_capture;
+      const std::int32_t validation = eval_interval > 0 ? eval_interval * (warmup + 2) : 0;
+      return std::max(training, validation);
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
+bool CapturePlan::captures_anything() const {
+  if (kind == CaptureKind::local) {
+    return std::find(captured_layers.begin(), captured_layers.end(), true) != captured_layers.end();
+  }
+  return kind == CaptureKind::full_iteration;
+}
+
+CapturePlan plan_capture(const matrix::Cell& cell) {
+  const matrix::TrainingConfig& config = cell.config;
+  if (cell.model_kind != matrix::ModelKind::dense) {
+    throw Error("model kind: only dense models are built; choose model=dense");
+  }
+  CapturePlan plan;
+  plan.kind = capture_kind(config);
+  plan.warmup_steps = config.cuda_graph_warmup_steps;
+  plan.separate_pools = cell.platform.graph_pool == matrix::GraphPool::separate;
+  if (plan.kind == CaptureKind::full_iteration) {
+    plan.scope = "full_iteration";
+    plan.separate_pools = plan.separate_pools || !config.cuda_graph_use_single_mempool;
+  } else if (plan.kind == CaptureKind::local) {
+    plan.scope = scope_text(config.cuda_graph_scope);
+    const bool dense_layers = plan.scope == "layer" ||
+                              config.cuda_graph_scope.contains(CudaGraphModule::attn) ||
+                              config.cuda_graph_scope.contains(CudaGraphModule::mlp);
+    plan.captured_layers.assign(static_cast<std::size_t>(config.num_layers), dense_layers);
+  }
+  plan.training_steps = std::max(cell.shape.steps, steps_needed(plan, cell.shape.eval_interval));
+  return plan;
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "matrix/cell.hpp"
+
+namespace cgconform::workloads {
+
+/// Which implementation a cell's graph leg runs.
+enum class CaptureKind : std::uint8_t { none, local, full_iteration };
+
+/// What a cell's configuration asks to be captured, decided before anything runs.
+struct CapturePlan {
+  CaptureKind kind = CaptureKind::none;
+  std::string scope;                  ///< as graph records name it: "layer", "attn,mlp", ...
+  std::vector<bool> captured_layers;  ///< by global layer index; `local` only
+  std::int32_t warmup_steps = 0;
+  bool separate_pools = false;
+  std::int32_t training_steps = 0;  ///< steps a leg runs, see plan_capture
+
+  bool captures_anything() const;
+};
+
+/// Derives the plan. A module scope of `local` selects whole layers by their kind: attn and mlp
+/// the dense ones, the others none in a dense model. The steps are the cell's own, raised where
+/// needed so that every graph is replayed at least twice after the step that captured it, and the
+/// validation graph at least once. Throws Error for implementations and models that are not built.
+CapturePlan plan_capture(const matrix::Cell& cell);
+
+}  // namespace cgconform::workloads

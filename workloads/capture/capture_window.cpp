@@ -1,0 +1,251 @@
+#include "workloads/capture/capture_window.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// A capture on one stream; ends it, and drops what it holds, where an error leaves the window.
+class OpenCapture {
+ public:
+  OpenCapture(Stream& stream, CaptureMode mode) : stream_(stream) { stream_.begin_capture(mode); }
+  ~OpenCapture() {
+    if (!open_) return;
+    try {
+      stream_.end_capture();
+    } catch (const DeviceError&) {
+      // The error that closed the window is on its way; that the capture is broken is its echo.
+      return;
+    }
+  }
+  OpenCapture(const OpenCapture&) = delete;
+  OpenCapture& operator=(const OpenCapture&) = delete;
+
+  std::unique_ptr<Graph> end() {
+    open_ = false;
+    return stream_.end_capture();
+  }
+
+ private:
+  Stream& stream_;
+  bool open_ = true;
+};
+
+/// Counts the device calls of a window and keeps the first that failed.
+class CallAudit {
+ public:
+  CallAudit(Device& device, CaptureAudit& audit) : device_(device) {
+    device_.set_call_observer([&audit](const CallRecord& call) {
+      ++audit.calls;
+      if (call.category == ErrorCategory::success ||
+          audit.first_failure != ErrorCategory::success) {
+        return;
+      }
+      audit.first_failure = call.category;
+      audit.first_failed_call = std::string(call.call);
+    });
+  }
+  ~CallAudit() { device_.set_call_observer({}); }
+  CallAudit(const CallAudit&) = delete;
+  CallAudit& operator=(const CallAudit&) = delete;
+
+ private:
+  Device& device_;
+};
+
+/// Recording into a graph's slots while a scope lasts.
+class GraphRecording {
+ public:
+  GraphRecording(Recorder& recorder, GraphSlots& slots, PoolId pool) : recorder_(recorder) {
+    recorder_.begin_graph(slots, pool);
+  }
+  ~GraphRecording() { recorder_.end_graph(); }
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+
+ private:
+  Recorder& recorder_;
+};
+
+}  // namespace
+
+GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)
+    : context_(context), body_(body), ledger_(context) {
+  guard(context.rng.seed_and_offset);
+  ledger_.add_long_lived(context.rng.seed_and_offset);
+  ledger_.add_long_lived(body.zeros());
+}
+
+std::uint64_t GraphKeeper::hash_guarded() {
+  if (!context_.recorder.instrumented()) return 0;
+  const auto count = static_cast<std::int64_t>(guarded_.size());
+  Stream& stream = context_.stream();
+  const Buffer cells(context_.allocator(), stream, default_pool, DType::uint64, Shape{count},
+                     "capture hashes");
+  for (std::int64_t i = 0; i < count; ++i) {
+    checksum(stream, rows_of(cells.view(), i, 1), guarded_[static_cast<std::size_t>(i)],
+             "hash before and after capture");
+  }
+  std::vector<std::uint64_t> values(guarded_.size());
+  stream.download(values.data(), cells.view());
+  std::uint64_t combined = 0xCBF29CE484222325ULL;
+  for (const std::uint64_t value : values) combined = (combined ^ value) * 0x100000001B3ULL;
+  return combined;
+}
+
+void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
+                          std::uint64_t hash_before, const std::function<void()>& body) {
+  LegRecord& record = context_.record;
+  context_.clock.enter(Phase::capture);
+  target.index = static_cast<std::int32_t>(record.graphs.size());
+  record.captures.push_back({.graph = request.name,
+                             .hash_before = hash_before,
+                             .eager_body_launches = request.eager_body_launches});
+  CaptureAudit& audit = record.captures.back();
+  body_.faults().before_capture();
+  context_.device().synchronize();
+  const LaunchCounters before = context_.device().counters();
+  try {
+    const CallAudit calls(context_.device(), audit);
+    if (context_.sabotage(Sabotage::capture_executes_at_once)) body();
+    const GraphRecording recording(context_.recorder, target.slots, request.pool);
+    OpenCapture capture(context_.stream(), request.mode);
+    body_.faults().at_capture_start();
+    body();
+    target.graph = capture.end();
+  } catch (const DeviceError& error) {
+    audit.end_status = error.category();
+    throw;
+  }
+  context_.device().synchronize();
+  const LaunchCounters after = context_.device().counters();
+  audit.eager_launches_inside = after.eager_launches - before.eager_launches;
+  audit.graph_nodes_run_inside = after.graph_nodes_run - before.graph_nodes_run;
+  body_.faults().after_capture();
+  audit.hash_after = hash_guarded();
+
+  context_.clock.enter(Phase::instantiate);
+  target.exec = target.graph->instantiate();
+  const std::span<const GraphNode> nodes = target.graph->nodes();
+  record.graphs.push_back({.name = request.name,
+                           .scope = context_.plan.scope,
+                           .layer = request.layer,
+                           .microbatch = request.microbatch,
+                           .forward = request.forward,
+                           .capture_order = target.index,
+                           .capture_step = request.step,
+                           .nodes = {nodes.begin(), nodes.end()}});
+}
+
+void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs) {
+  if (const auto& table = body_.faults().table_in_pool()) {
+    TensorView view = body_.zeros();
+    view.data = table->data;
+    ledger_.add_long_lived(view, table->generation);
+  }
+  ledger_.enter(graph.index, inputs);
+}
+
+void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
+                         const std::function<void()>& eager_body) {
+  context_.clock.enter(Phase::replay);
+  Stream& stream = context_.stream();
+  const bool instrumented = context_.recorder.instrumented();
+  find_freed_host_records(graph, execution.step);
+  ledger_.check_before_launch(graph.index, execution.step);
+  body_.faults().before_launch();
+  if (instrumented) context_.device().synchronize();
+  const LaunchCounters before = context_.device().counters();
+  const std::uint64_t host_before = body_.host_executions();
+  if (context_.sabotage(Sabotage::replay_runs_eager_code)) {
+    eager_body();
+  } else if (!context_.sabotage(Sabotage::replay_does_nothing)) {
+    graph.exec->launch(stream);
+  }
+  if (instrumented) context_.device().synchronize();
+  const LaunchCounters after = context_.device().counters();
+  execution.replayed = true;
+  execution.graph = graph.index;
+  execution.eager_launches = instrumented ? after.eager_launches - before.eager_launches : 0;
+  execution.graph_launches = after.graph_launches - before.graph_launches;
+  execution.graph_nodes_run = instrumented ? after.graph_nodes_run - before.graph_nodes_run : 0;
+  execution.host_executions = body_.host_executions() - host_before;
+  const std::int32_t microbatch = execution.layer < 0 ? -1 : execution.microbatch;
+  if (!context_.sabotage(Sabotage::replay_runs_eager_code)) {
+    context_.recorder.collect(graph.slots, execution.step, microbatch);
+  }
+  context_.record.executions.push_back(execution);
+}
+
+std::uint64_t GraphKeeper::run_eagerly(ExecutionRecord execution,
+                                       const std::function<void()>& body) {
+  const bool measured = context_.request.kind == LegKind::graph || context_.recorder.instrumented();
+  if (measured) context_.device().synchronize();
+  const LaunchCounters before = context_.device().counters();
+  const std::uint64_t host_before = body_.host_executions();
+  body();
+  if (measured) {
+    context_.device().synchronize();
+    const LaunchCounters after = context_.device().counters();
+    execution.eager_launches = after.eager_launches - before.eager_launches;
+  }
+  execution.host_executions = body_.host_executions() - host_before;
+  context_.record.executions.push_back(execution);
+  return execution.eager_launches;
+}
+
+void GraphKeeper::destroy(CapturedGraph& graph) {
+  if (!graph.graph) return;
+  GraphRecord& record = context_.record.graphs.at(static_cast<std::size_t>(graph.index));
+  if (graph.exec) record.launches = graph.exec->launches();
+  record.destroy_order = destroyed_++;
+  graph.exec.reset();
+  graph.graph.reset();
+  graph.slots = {};
+}
+
+PoolId GraphKeeper::create_pool(std::string name) {
+  const PoolId pool = context_.allocator().create_pool(name);
+  pools_.emplace_back(std::move(name), pool);
+  return pool;
+}
+
+void GraphKeeper::destroy_pools() {
+  for (const auto& [name, pool] : pools_) {
+    const PoolStatistics statistics = context_.allocator().statistics(pool);
+    context_.record.pools[name] = statistics;
+    context_.record.live_bytes_after_teardown += statistics.active_bytes;
+    if (statistics.live_blocks == 0) context_.allocator().destroy_pool(pool);
+  }
+  pools_.clear();
+}
+
+void GraphKeeper::find_freed_host_records(const CapturedGraph& graph, std::int32_t step) {
+  const auto& records = body_.faults().host_records();
+  if (records.empty() || !context_.recorder.instrumented()) return;
+  context_.stream().synchronize();
+  if (std::none_of(records.begin(), records.end(), [](const auto& r) { return r->freed.load(); })) {
+    return;
+  }
+  const std::vector<GraphNode>& nodes =
+      context_.record.graphs.at(static_cast<std::size_t>(graph.index)).nodes;
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    if (nodes[node].kind != NodeKind::host ||
+        nodes[node].label != CaptureFaults::host_record_label) {
+      continue;
+    }
+    context_.record.address_findings.push_back({.graph = graph.index,
+                                                .node = static_cast<std::int32_t>(node),
+                                                .op = "host_function",
+                                                .operand = "host record",
+                                                .step = step,
+                                                .state = AddressState::freed,
+                                                .label = nodes[node].label,
+                                                .reason = "record of a host callback was freed"});
+  }
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "workloads/capture/graph_ledger.hpp"
+#include "workloads/capture/layer_body.hpp"
+#include "workloads/training/leg_context.hpp"
+
+namespace cgconform::workloads {
+
+/// One captured graph that can be launched, with the slots its nodes write for the recorder.
+struct CapturedGraph {
+  std::unique_ptr<Graph> graph;
+  std::unique_ptr<GraphExec> exec;
+  GraphSlots slots;
+  std::int32_t index = -1;  ///< into LegRecord::graphs
+};
+
+/// What a capture is told about the graph it makes.
+struct CaptureRequest {
+  std::string name;
+  std::int32_t layer = -1;
+  std::int32_t microbatch = -1;
+  bool forward = true;
+  std::int32_t step = 0;
+  CaptureMode mode = CaptureMode::thread_local_mode;
+  PoolId pool = default_pool;
+  /// Launches that the same body made when it last ran eagerly.
+  std::uint64_t eager_body_launches = 0;
+};
+
+/// Captures, audits, launches and destroys the graphs of a leg.
+class GraphKeeper {
+ public:
+  GraphKeeper(LegContext& context, LayerBody& body);
+
+  GraphLedger& ledger() { return ledger_; }
+  /// Tensors that a capture must leave as they are; hashed before and after every window.
+  void guard(const TensorView& tensor) { guarded_.push_back(tensor); }
+  /// Hash over the guarded tensors; 0 in a leg without instruments.
+  std::uint64_t hash_guarded();
+
+  /// Runs `body` under capture on the main stream and instantiates the graph. `hash_before` is that
+  /// of the moment before the extra runs which belong to the graph's creation. A capture that fails
+  /// is ended before the error leaves.
+  void capture(CapturedGraph& target, const CaptureRequest& request, std::uint64_t hash_before,
+               const std::function<void()>& body);
+  /// Enters the graph into the ledger once its inputs are known.
+  void enter(CapturedGraph& graph, std::span<const TensorView> inputs);
+
+  /// Launches one replay on the main stream, notes it as `execution`, and takes over what it
+  /// recorded. `eager_body` is the code the graph was captured from.
+  void replay(CapturedGraph& graph, ExecutionRecord execution,
+              const std::function<void()>& eager_body);
+
+  /// Notes one eager run of `body` and returns the launches it made. The device counts what has
+  /// run, so it is idle before and after; in eager legs without instruments it is not, and the
+  /// launches stay 0.
+  std::uint64_t run_eagerly(ExecutionRecord execution, const std::function<void()>& body);
+
+  /// Destroys the executable and then the graph.
+  void destroy(CapturedGraph& graph);
+
+  PoolId create_pool(std::string name);
+  std::span<const std::pair<std::string, PoolId>> pools() const { return pools_; }
+  /// Notes the pools' statistics and what is still live in them, then gives them back.
+  void destroy_pools();
+
+ private:
+  void find_freed_host_records(const CapturedGraph& graph, std::int32_t step);
+
+  LegContext& context_;
+  LayerBody& body_;
+  GraphLedger ledger_;
+  std::vector<TensorView> guarded_;
+  std::vector<std::pair<std::string, PoolId>> pools_;
+  std::int32_t destroyed_ = 0;
+};
+
+}  // namespace cgconform::workloads

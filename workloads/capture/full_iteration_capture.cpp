@@ -1,0 +1,152 @@
+#include <array>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/eager_layers.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr std::string_view capture_succeeded = "captured";
+
+/// `full_iteration`, as the FullCudaGraphWrapper does it: the forwards and backwards of all
+/// micro-batches, pipeline transfers included, are one graph; validation has a graph of its own.
+/// Call number `warmup_steps` of a mode, counted from 0, captures and then replays.
+class FullIterationCapture final : public CaptureImplementation {
+ public:
+  FullIterationCapture(LegContext& context, LayerBody& body, GraphKeeper& keeper)
+      : context_(context), body_(body), keeper_(keeper), layers_(body) {}
+
+  void run_iteration(const IterationCall& call, const IterationBody& body) override {
+    State& state = states_[static_cast<std::size_t>(call.mode)];
+    const std::int32_t number = state.calls++;
+    if (number == context_.plan.warmup_steps) capture(state, call, body);
+    if (state.graph.exec) {
+      keeper_.replay(state.graph, execution(call), [&] { run_body({}, body); });
+      ++state.replays;
+      return;
+    }
+    context_.clock.enter(Phase::warmup);
+    state.eager_launches =
+        keeper_.run_eagerly(execution(call), [&] { run_body(BodyMode{}, body); });
+  }
+
+  TensorView forward(const LayerCall& call, const TensorView& input) override {
+    return layers_.forward(call, input);
+  }
+  TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
+    return layers_.backward(call, grad_output);
+  }
+  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void end_schedule_call(const IterationCall&) override {}
+
+  bool needs_static_batches() const override { return true; }
+  std::uint64_t iteration_replays(IterationMode mode) const override {
+    return states_[static_cast<std::size_t>(mode)].replays;
+  }
+  bool captured() const override {
+    return states_[static_cast<std::size_t>(IterationMode::training)].graph.exec != nullptr;
+  }
+
+  void destroy() override {
+    layers_.clear();
+    for (auto state = states_.rbegin(); state != states_.rend(); ++state) {
+      keeper_.destroy(state->graph);
+    }
+  }
+
+ private:
+  struct State {
+    CapturedGraph graph;
+    std::int32_t calls = 0;
+    std::uint64_t replays = 0;
+    std::uint64_t eager_launches = 0;
+  };
+
+  static ExecutionRecord execution(const IterationCall& call) {
+    return {.step = call.step, .validation = call.mode == IterationMode::validation};
+  }
+
+  void run_body(const BodyMode& mode, const IterationBody& body) {
+    layers_.set_mode(mode);
+    body(mode);
+    layers_.clear();
+  }
+
+  PoolId pool_for(std::string_view mode) {
+    if (context_.plan.separate_pools) return keeper_.create_pool(fmt::format("graph {}", mode));
+    if (shared_pool_ == default_pool) shared_pool_ = keeper_.create_pool("graph");
+    return shared_pool_;
+  }
+
+  void capture(State& state, const IterationCall& call, const IterationBody& body) {
+    const bool training = call.mode == IterationMode::training;
+    const std::string_view mode = training ? "training" : "validation";
+    agree("ready");
+    const PoolId pool = pool_for(mode);
+    keeper_.ledger().open_captures(pool);
+    context_.device().synchronize();
+    const CaptureRequest request{.name = fmt::format("iteration {}", mode),
+                                 .step = call.step,
+                                 .mode = CaptureMode::thread_local_mode,
+                                 .pool = pool,
+                                 .eager_body_launches = state.eager_launches};
+    const std::uint64_t hash_before = keeper_.hash_guarded();
+    try {
+      keeper_.capture(state.graph, request, hash_before,
+                      [&] { run_body({.pool = pool, .capturing = true}, body); });
+    } catch (const DeviceError& error) {
+      layers_.clear();
+      tell_failure(error.what());
+      throw;
+    }
+    keeper_.enter(state.graph, {});
+    keeper_.ledger().close_captures();
+    body_.faults().after_last_capture(pool);
+    agree(std::string(capture_succeeded));
+  }
+
+  /// All ranks of the gang pass together; throws where one of them has failed its capture.
+  void agree(const std::string& status) {
+    Communicator* gang = context_.environment.gang;
+    if (gang == nullptr) return;
+    const std::vector<std::string> all = gang->exchange(status);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (all[rank] == status) continue;
+      throw DeviceError(ErrorCategory::stream_capture_invalidated, "capture",
+                        fmt::format("rank {} did not capture its iteration: {}", rank, all[rank]));
+    }
+  }
+
+  void tell_failure(const std::string& reason) {
+    Communicator* gang = context_.environment.gang;
+    if (gang == nullptr) return;
+    try {
+      gang->exchange("failed: " + reason);
+    } catch (const DeviceError&) {
+      // The peers cannot be told; they end by the communicator's deadline.
+      return;
+    }
+  }
+
+  LegContext& context_;
+  LayerBody& body_;
+  GraphKeeper& keeper_;
+  EagerLayers layers_;
+  std::array<State, 2> states_;
+  PoolId shared_pool_ = default_pool;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureImplementation> make_full_iteration_capture(LegContext& context,
+                                                                   LayerBody& body,
+                                                                   GraphKeeper& keeper) {
+  return std::make_unique<FullIterationCapture>(context, body, keeper);
+}
+
+}  // namespace cgconform::workloads

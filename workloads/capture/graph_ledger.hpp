@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "workloads/training/leg_context.hpp"
+
+namespace cgconform::workloads {
+
+/// Knows, for every captured graph of a leg, which memory its nodes touch, and looks each address
+/// up in the allocator before every launch. What it finds stands in the leg record.
+class GraphLedger {
+ public:
+  explicit GraphLedger(LegContext& context) : context_(context) {}
+
+  /// Memory that captured bodies take to live as long as the leg: parameters, random state, tables.
+  void add_long_lived(const TensorView& tensor);
+  void add_long_lived(const TensorView& tensor, std::uint64_t generation);
+
+  /// Enters a graph just captured (`index` into LegRecord::graphs). `inputs` are the slots that
+  /// others fill before it is launched. Audits missing edges and reads of pool memory that nothing
+  /// writes.
+  void enter(std::int32_t index, std::span<const TensorView> inputs);
+
+  /// Around the captures of a group that shares a pool. Inside, blocks that an earlier graph of the
+  /// pool no longer needs may pass to a later one, as the pool plans; afterwards every address must
+  /// stay as it is.
+  void open_captures(PoolId pool);
+  void close_captures();
+
+  /// Looks every operand of the graph up; in instrumented legs only.
+  void check_before_launch(std::int32_t index, std::int32_t step);
+
+ private:
+  struct Expected {
+    std::int32_t node;
+    std::size_t operand;
+    const void* address;
+    AddressRecord at_capture;
+  };
+  struct LongLived {
+    const std::byte* begin;
+    const std::byte* end;
+    std::uint64_t generation;
+  };
+  struct Entry {
+    std::int32_t graph;
+    std::vector<Expected> expected;
+  };
+
+  void audit_edges(std::int32_t index);
+  void audit_unwritten_reads(std::int32_t index, std::span<const TensorView> inputs);
+  void take_over(Entry& entry);
+  const LongLived* long_lived(const void* address) const;
+  void report(const Expected& expected, std::int32_t graph, std::int32_t step,
+              const AddressRecord& now, std::string reason);
+
+  LegContext& context_;
+  std::vector<LongLived> long_lived_;
+  std::uint64_t first_generation_ = 0;  ///< of the blocks allocated since open_captures
+  std::vector<Entry> entries_;
+};
+
+}  // namespace cgconform::workloads

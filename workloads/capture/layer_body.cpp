@@ -1,0 +1,138 @@
+#include "workloads/capture/layer_body.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+DType hidden_type(const matrix::TrainingConfig& config) {
+  return config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
+}
+
+}  // namespace
+
+std::string LayerCall::label() const {
+  return fmt::format("{}step {} mb {} layer {}", validation ? "validation " : "", step, microbatch,
+                     layer);
+}
+
+LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) {
+  const matrix::TrainingConfig& config = context.cell.config;
+  const Shape shape{std::int64_t{config.micro_batch_size} * config.seq_length, config.hidden_size};
+  zeros_ = Buffer(context.allocator(), context.stream(), default_pool, hidden_type(config), shape,
+                  "zeros");
+  context.stream().fill(zeros_.view(), 0, "zeros");
+}
+
+LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mode,
+                                      RecordingTap* tap) {
+  return {.stream = context_.stream(),
+          .allocator = context_.allocator(),
+          .pool = mode.pool,
+          .rng = context_.rng,
+          .faults = mode.capturing ? context_.environment.faults : no_faults_,
+          .tap = tap,
+          .training = !call.validation,
+          .step = call.step,
+          .microbatch = call.microbatch,
+          .label = call.label()};
+}
+
+Buffer LayerBody::forward(const LayerCall& call, const BodyMode& mode, const TensorView& input,
+                          SavedActivations& saved) {
+  ++host_executions_;
+  Recorder& recorder = context_.recorder;
+  recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("input"), input);
+  RecordingTap tap(recorder, call.at({}));
+  LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
+  Buffer output = call.module->forward(layer, input, saved);
+  for (const auto& [name, buffer] : saved.all()) {
+    recorder.hash(SlotKind::saved_activation, SlotMoment::production, call.at(name), buffer.view());
+  }
+  recorder.hash(SlotKind::output, SlotMoment::production, call.at("output"), output.view());
+  return output;
+}
+
+Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
+                           const TensorView& grad_output, SavedActivations& saved) {
+  ++host_executions_;
+  Recorder& recorder = context_.recorder;
+  recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("grad_output"), grad_output);
+  for (const auto& [name, buffer] : saved.all()) {
+    recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), buffer.view());
+  }
+  Buffer workspace;
+  const TensorView grad = gather(call, mode, grad_output, workspace);
+  if (mode.capturing) faults_.before_layer_backward(*call.module, call.layer, mode.pool);
+  RecordingTap tap(recorder, call.at({}));
+  LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
+  Buffer grad_input = call.module->backward(layer, grad, saved);
+  if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
+  for (const Parameter& parameter : call.module->parameters()) {
+    recorder.hash(SlotKind::weight_grad, SlotMoment::production,
+                  call.at("main_grad:" + parameter.name), parameter.main_grad);
+  }
+  recorder.hash(SlotKind::output, SlotMoment::production, call.at("grad_input"), grad_input.view());
+  if (mode.capturing) {
+    faults_.after_gradients_hashed(*call.module, mode.pool);
+    faults_.release_workspace(workspace);
+  }
+  grad_added_[call.layer] = true;
+  return grad_input;
+}
+
+TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,
+                             Buffer& workspace) {
+  Stream& main = context_.stream();
+  CachingAllocator& allocator = context_.allocator();
+  const std::string label = call.label() + " gather grad_output";
+  const std::int64_t rows = grad.shape[0];
+  const bool capturing = mode.capturing;
+
+  TensorView source = grad;
+  Buffer staged;
+  if (capturing && faults_.frees_before_join()) {
+    staged = Buffer(allocator, main, mode.pool, grad.dtype, grad.shape, "staged gradient");
+    main.copy(staged.view(), grad, label);
+    source = staged.view();
+  }
+  const std::unique_ptr<Event> started = context_.device().create_event();
+  main.record(*started);
+  TensorView gathered;
+  if (capturing) {
+    gathered = faults_.workspace(mode.pool, grad, workspace);
+    faults_.zero_workspace(gathered, zeros_.view(), mode.pool);
+  } else {
+    workspace = Buffer(allocator, main, mode.pool, grad.dtype, grad.shape, "gradient workspace");
+    gathered = workspace.view();
+    main.copy(gathered, zeros_.view(), "zero gradient workspace");
+  }
+  const std::unique_ptr<Event> zeroed = context_.device().create_event();
+  main.record(*zeroed);
+
+  const std::int64_t branches =
+      capturing ? faults_.branches(rows) : std::min<std::int64_t>(rows, 2);
+  std::vector<std::unique_ptr<Event>> joins;
+  for (std::int64_t branch = 0; branch < branches; ++branch) {
+    const std::int64_t first = rows * branch / branches;
+    const std::int64_t count = rows * (branch + 1) / branches - first;
+    Stream& side = context_.memory.side_stream(static_cast<std::size_t>(branch));
+    side.wait(capturing && faults_.drops_wait(branch) ? *started : *zeroed);
+    accumulate(side, rows_of(gathered, first, count), rows_of(source, first, count), label);
+    joins.push_back(context_.device().create_event());
+    side.record(*joins.back());
+  }
+  if (staged.valid()) {
+    staged.reset();
+    Buffer reused(allocator, main, mode.pool, grad.dtype, grad.shape, "block reused before join");
+    main.fill(reused.view(), 0, label);
+  }
+  for (const std::unique_ptr<Event>& join : joins) main.wait(*join);
+  return gathered;
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "workloads/capture/capture_faults.hpp"
+#include "workloads/layers/layer.hpp"
+#include "workloads/training/leg_context.hpp"
+
+namespace cgconform::workloads {
+
+/// One call of a layer. `layer` counts over the whole model.
+struct LayerCall {
+  Layer* module = nullptr;
+  std::int32_t layer = 0;
+  std::int32_t step = 0;
+  std::int32_t microbatch = 0;
+  bool validation = false;
+  std::int64_t sequences = 1;     ///< of the batch, each padded to one length
+  std::int64_t valid_length = 0;  ///< rows of each sequence before its padding
+
+  TensorLocation at(std::string tensor) const {
+    return {step, microbatch, layer, validation, std::move(tensor)};
+  }
+  std::string label() const;
+};
+
+/// How the code of a body runs: its pool, and whether a graph is being captured.
+struct BodyMode {
+  PoolId pool = default_pool;
+  bool capturing = false;
+};
+
+/// The code of a layer's forward and backward, the same in eager runs and in captures. Around the
+/// layer itself it offers taps, hashes what lies in slots, and gathers the incoming gradient into a
+/// workspace by branches on side streams, as an overlapped gather does, so that bodies fork and
+/// join.
+class LayerBody {
+ public:
+  explicit LayerBody(LegContext& context);
+
+  Buffer forward(const LayerCall& call, const BodyMode& mode, const TensorView& input,
+                 SavedActivations& saved);
+  /// Accumulates the weight gradients and sets the flag `grad_added` of the layer.
+  Buffer backward(const LayerCall& call, const BodyMode& mode, const TensorView& grad_output,
+                  SavedActivations& saved);
+
+  /// How often host code of bodies has run.
+  std::uint64_t host_executions() const { return host_executions_; }
+  CaptureFaults& faults() { return faults_; }
+
+  /// The fused backward adds weight gradients to `main_grad` itself and says so by this flag; where
+  /// it is not set, the gradient hook adds them.
+  void set_grad_added(std::int32_t layer, bool added) { grad_added_[layer] = added; }
+  bool grad_added(std::int32_t layer) const { return grad_added_.at(layer); }
+  /// The zeros that workspaces start from.
+  TensorView zeros() const { return zeros_.view(); }
+
+ private:
+  LayerContext layer_context(const LayerCall& call, const BodyMode& mode, RecordingTap* tap);
+  /// A workspace that holds `grad`, gathered by branches.
+  TensorView gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,
+                    Buffer& workspace);
+
+  LegContext& context_;
+  FaultSwitches no_faults_;
+  Buffer zeros_;
+  CaptureFaults faults_;
+  std::map<std::int32_t, bool> grad_added_;
+  std::uint64_t host_executions_ = 0;
+};
+
+}  // namespace cgconform::workloads

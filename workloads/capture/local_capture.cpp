@@ -1,0 +1,232 @@
+#include <deque>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/deferred_gradients.hpp"
+#include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/local_runner.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// `local` per layer, as the CudaGraphManager does it: the first training schedule call runs
+/// eagerly and records the order of forwards and backwards; when it ends, the graphs are captured
+/// in that order; later calls replay them. Validation always runs eagerly.
+class LocalCapture final : public CaptureImplementation {
+ public:
+  LocalCapture(LegContext& context, LayerBody& body, GraphKeeper& keeper)
+      : context_(context),
+        body_(body),
+        keeper_(keeper),
+        layers_(body),
+        deferred_(context),
+        runner_a_microbatch_(context.cell.config.pipeline_model_parallel_size > 1 &&
+                             !context.fault(Fault::f04a_shared_output_slot)) {}
+
+  void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
+
+  TensorView forward(const LayerCall& call, const TensorView& input) override {
+    if (replays(call)) return next_runner(call).forward(call, input);
+    LocalRunner* runner = records(call) ? &record_forward(call, input) : nullptr;
+    TensorView output;
+    const std::uint64_t launches = keeper_.run_eagerly(
+        layer_execution(call, true), [&] { output = layers_.forward(call, input); });
+    if (runner != nullptr) runner->see_launches(true, launches);
+    if (reads_capture_slots(call)) keep_saved(call);
+    return output;
+  }
+
+  TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
+    if (replays(call)) return replay_backward(call, grad_output);
+    LocalRunner* runner = records(call) ? &record_backward(call, grad_output) : nullptr;
+    TensorView grad_input;
+    const std::uint64_t launches = keeper_.run_eagerly(
+        layer_execution(call, false), [&] { grad_input = layers_.backward(call, grad_output); });
+    if (runner != nullptr) runner->see_launches(false, launches);
+    return grad_input;
+  }
+
+  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+
+  void end_schedule_call(const IterationCall& call) override {
+    in_flight_.clear();
+    if (call.mode == IterationMode::validation) return;
+    deferred_.finish();
+    for (auto& [layer, order] : rotation_) order = 0;
+    if (!created_ && !record_.empty()) create_graphs();
+  }
+
+  bool captured() const override { return created_; }
+
+  void destroy() override {
+    layers_.clear();
+    kept_saved_.clear();
+    eager_grad_inputs_.clear();
+    deferred_.clear();
+    for (auto runner = runners_.rbegin(); runner != runners_.rend(); ++runner) runner->destroy();
+    runners_.clear();
+  }
+
+ private:
+  struct Recorded {
+    LocalRunner* runner;
+    bool forward;
+  };
+  using Key = std::pair<std::int32_t, std::int32_t>;  ///< layer, micro-batch
+
+  bool selected(const LayerCall& call) const {
+    return !call.validation &&
+           context_.plan.captured_layers.at(static_cast<std::size_t>(call.layer));
+  }
+  bool replays(const LayerCall& call) const { return created_ && selected(call); }
+  bool records(const LayerCall& call) const { return !created_ && selected(call); }
+
+  LocalRunner& record_forward(const LayerCall& call, const TensorView& input) {
+    LocalRunner& runner = acquire(call);
+    runner.set_busy(true);
+    in_flight_[{call.layer, call.microbatch}] = &runner;
+    const auto producer = in_flight_.find({call.layer - 1, call.microbatch});
+    const bool produced = producer != in_flight_.end() &&
+                          layers_.output_address(call.layer - 1, call.microbatch) == input.data;
+    runner.see_input(input, produced ? producer->second : nullptr);
+    if (runner.record_forward()) record_.push_back({&runner, true});
+    return runner;
+  }
+
+  LocalRunner& record_backward(const LayerCall& call, const TensorView& grad_output) {
+    LocalRunner& runner = *in_flight_.at({call.layer, call.microbatch});
+    runner.set_busy(false);
+    const auto producer = in_flight_.find({call.layer + 1, call.microbatch});
+    const bool produced =
+        producer != in_flight_.end() &&
+        layers_.grad_input_address(call.layer + 1, call.microbatch) == grad_output.data;
+    runner.see_grad_output(grad_output, produced ? producer->second : nullptr);
+    if (runner.record_backward()) record_.push_back({&runner, false});
+    return runner;
+  }
+
+  /// Without a pipeline a runner is used again as soon as its backward ran; with one, every
+  /// micro-batch has its own.
+  LocalRunner& acquire(const LayerCall& call) {
+    std::vector<LocalRunner*>& own = runners_of_[call.layer];
+    if (!runner_a_microbatch_) {
+      const bool overlap = context_.fault(Fault::f04a_shared_output_slot);
+      for (LocalRunner* runner : own) {
+        if (!runner->busy() || overlap) return *runner;
+      }
+    }
+    LocalRunner& runner = runners_.emplace_back(context_, body_, keeper_, call);
+    if (context_.fault(Fault::f04a_shared_output_slot)) runner.accept_overlap();
+    own.push_back(&runner);
+    return runner;
+  }
+
+  void create_graphs() {
+    const bool separate = context_.plan.separate_pools;
+    PoolId pool = default_pool;
+    if (!separate) pool = keeper_.create_pool("graph");
+    for (LocalRunner& runner : runners_) runner.set_busy(false);
+    for (const Recorded& recorded : record_) {
+      if (separate) {
+        pool = keeper_.create_pool(fmt::format("graph {}", context_.record.graphs.size()));
+      }
+      if (pool_of_captures_ != pool) keeper_.ledger().open_captures(pool);
+      pool_of_captures_ = pool;
+      if (recorded.forward) {
+        recorded.runner->capture_forward(pool);
+      } else {
+        recorded.runner->capture_backward(pool);
+      }
+    }
+    keeper_.ledger().close_captures();
+    body_.faults().after_last_capture(pool);
+    record_.clear();
+    created_ = true;
+  }
+
+  /// The layer's runners in turn; the turn begins anew with every schedule call.
+  LocalRunner& next_runner(const LayerCall& call) {
+    std::vector<LocalRunner*>& own = runners_of_.at(call.layer);
+    LocalRunner* runner = nullptr;
+    if (runner_a_microbatch_) {
+      std::size_t& turn = rotation_[call.layer];
+      runner = own[turn++ % own.size()];
+    } else {
+      for (LocalRunner* candidate : own) {
+        runner = candidate;
+        if (!candidate->busy()) break;
+      }
+    }
+    in_flight_[{call.layer, call.microbatch}] = runner;
+    return *runner;
+  }
+
+  TensorView replay_backward(const LayerCall& call, const TensorView& grad_output) {
+    LocalRunner& runner = *in_flight_.at({call.layer, call.microbatch});
+    if (reads_capture_slots(call)) return backward_from_capture_slots(call, runner, grad_output);
+    const TensorView grad_input = runner.backward(call, grad_output);
+    deferred_.hand_out(call);
+    return grad_input;
+  }
+
+  // F04d: the backward of the first captured layer runs eagerly, from what was saved when the
+  // graphs were made.
+  bool reads_capture_slots(const LayerCall& call) const {
+    return context_.fault(Fault::f04d_eager_backward_reads_capture_slots) && selected(call) &&
+           !runners_.empty() && call.layer == runners_.front().layer();
+  }
+
+  SavedActivations copy_of(const SavedActivations& saved) {
+    SavedActivations copy;
+    for (const auto& [name, buffer] : saved.all()) {
+      const TensorView& view = buffer.view();
+      Buffer own(context_.allocator(), context_.stream(), default_pool, view.dtype, view.shape,
+                 "saved at capture");
+      context_.stream().copy(own.view(), view, "saved at capture");
+      copy.keep(name, std::move(own));
+    }
+    return copy;
+  }
+
+  void keep_saved(const LayerCall& call) {
+    kept_saved_[{call.layer, call.microbatch}] =
+        copy_of(layers_.saved(call.layer, call.microbatch));
+  }
+
+  TensorView backward_from_capture_slots(const LayerCall& call, LocalRunner& runner,
+                                         const TensorView& grad_output) {
+    runner.set_busy(false);
+    SavedActivations saved = copy_of(kept_saved_.at({call.layer, call.microbatch}));
+    Buffer& grad_input = eager_grad_inputs_[{call.layer, call.microbatch}];
+    keeper_.run_eagerly(layer_execution(call, false),
+                        [&] { grad_input = body_.backward(call, BodyMode{}, grad_output, saved); });
+    return grad_input.view();
+  }
+
+  LegContext& context_;
+  LayerBody& body_;
+  GraphKeeper& keeper_;
+  EagerLayers layers_;
+  DeferredGradients deferred_;
+  bool runner_a_microbatch_;
+  bool created_ = false;
+  PoolId pool_of_captures_ = default_pool;
+  std::deque<LocalRunner> runners_;
+  std::map<std::int32_t, std::vector<LocalRunner*>> runners_of_;
+  std::map<std::int32_t, std::size_t> rotation_;
+  std::map<Key, LocalRunner*> in_flight_;
+  std::vector<Recorded> record_;
+  std::map<Key, SavedActivations> kept_saved_;
+  std::map<Key, Buffer> eager_grad_inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureImplementation> make_local_capture(LegContext& context, LayerBody& body,
+                                                          GraphKeeper& keeper) {
+  return std::make_unique<LocalCapture>(context, body, keeper);
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,226 @@
+#include "workloads/capture/local_runner.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/capture/eager_layers.hpp"
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// Copies of what the extra runs change, put back when the scope ends well.
+class StateKeeper {
+ public:
+  StateKeeper(LegContext& context, const Layer& layer) : context_(context) {
+    keep(context.rng.seed_and_offset);
+    for (const Parameter& parameter : layer.parameters()) keep(parameter.main_grad);
+  }
+
+  void restore() {
+    for (const auto& [tensor, copy] : kept_) {
+      context_.stream().copy(tensor, copy.view(), "restore after warm-up");
+    }
+  }
+
+ private:
+  void keep(const TensorView& tensor) {
+    Buffer copy(context_.allocator(), context_.stream(), default_pool, tensor.dtype, tensor.shape,
+                "kept over warm-up");
+    context_.stream().copy(copy.view(), tensor, "keep over warm-up");
+    kept_.emplace_back(tensor, std::move(copy));
+  }
+
+  LegContext& context_;
+  std::vector<std::pair<TensorView, Buffer>> kept_;
+};
+
+}  // namespace
+
+LocalRunner::LocalRunner(LegContext& context, LayerBody& body, GraphKeeper& keeper,
+                         const LayerCall& call)
+    : context_(context), body_(body), keeper_(keeper), first_call_(call) {}
+
+void LocalRunner::see(Input& target, const TensorView& input, LocalRunner* producer) {
+  // The alias holds only if every recorded call got the same producer's output.
+  target.producer = target.recorded && target.producer != producer ? nullptr : producer;
+  target.seen = input;
+  target.recorded = true;
+}
+
+void LocalRunner::see_input(const TensorView& input, LocalRunner* producer) {
+  see(input_, input, producer);
+  if (producer != nullptr) producer->output_read_by_runner_ = true;
+}
+
+void LocalRunner::see_grad_output(const TensorView& grad_output, LocalRunner* producer) {
+  see(grad_output_, grad_output, producer);
+  if (producer != nullptr) producer->grad_input_read_by_runner_ = true;
+}
+
+void LocalRunner::see_launches(bool forward, std::uint64_t launches) {
+  (forward ? forward_launches_ : backward_launches_) = launches;
+}
+
+void LocalRunner::prepare(Input& target, const TensorView& produced, PoolId pool,
+                          const char* label) {
+  if (target.producer != nullptr) {
+    target.slot = produced;
+    return;
+  }
+  target.own = Buffer(context_.allocator(), context_.stream(), pool, target.seen.dtype,
+                      target.seen.shape, label);
+  target.slot = target.own.view();
+  context_.stream().fill(target.slot, 0, label);
+}
+
+CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {
+  return {.name = fmt::format("layer {} {} microbatch {}", first_call_.layer,
+                              forward ? "forward" : "backward", first_call_.microbatch),
+          .layer = first_call_.layer,
+          .microbatch = first_call_.microbatch,
+          .forward = forward,
+          .step = first_call_.step,
+          // The forward of the real implementation is captured in thread-local mode, its backward
+          // in the framework's default, which is global.
+          .mode = forward ? CaptureMode::thread_local_mode : CaptureMode::global,
+          .pool = pool,
+          .eager_body_launches = forward ? forward_launches_ : backward_launches_};
+}
+
+void LocalRunner::warm_up(const LayerCall& call) {
+  context_.clock.enter(Phase::warmup);
+  StateKeeper state(context_, *call.module);
+  context_.recorder.mute(true);
+  Stream& stream = context_.stream();
+  for (std::int32_t i = 0; i < context_.plan.warmup_steps; ++i) {
+    const BodyMode eager;
+    Buffer input(context_.allocator(), stream, eager.pool, input_.slot.dtype, input_.slot.shape,
+                 "warm-up input");
+    stream.fill(input.view(), 0, "warm-up input");
+    Buffer grad(context_.allocator(), stream, eager.pool, input_.slot.dtype, input_.slot.shape,
+                "warm-up gradient");
+    stream.fill(grad.view(), 0, "warm-up gradient");
+    SavedActivations saved;
+    const Buffer output = body_.forward(call, eager, input.view(), saved);
+    const Buffer grad_input = body_.backward(call, eager, grad.view(), saved);
+  }
+  context_.recorder.mute(false);
+  state.restore();
+}
+
+void LocalRunner::capture_forward(PoolId pool) {
+  const TensorView produced =
+      input_.producer != nullptr ? input_.producer->output_view_ : TensorView{};
+  prepare(input_, produced, pool, "static input");
+  const std::uint64_t hash_before = keeper_.hash_guarded();
+  warm_up(first_call_);
+  keeper_.capture(forward_graph_, request(true, pool), hash_before, [&] {
+    saved_.clear();
+    output_ = body_.forward(first_call_, {.pool = pool, .capturing = true}, input_.slot, saved_);
+  });
+  output_view_ = output_.view();
+  keeper_.enter(forward_graph_, std::span(&input_.slot, 1));
+}
+
+void LocalRunner::capture_backward(PoolId pool) {
+  const TensorView produced =
+      grad_output_.producer != nullptr ? grad_output_.producer->grad_input_view_ : TensorView{};
+  prepare(grad_output_, produced, pool, "static grad_output");
+  std::vector<TensorView> inputs{grad_output_.slot, input_.slot, output_view_};
+  for (const auto& [name, buffer] : saved_.all()) inputs.push_back(buffer.view());
+  const std::uint64_t hash_before = keeper_.hash_guarded();
+  keeper_.capture(backward_graph_, request(false, pool), hash_before, [&] {
+    grad_input_ =
+        body_.backward(first_call_, {.pool = pool, .capturing = true}, grad_output_.slot, saved_);
+  });
+  grad_input_view_ = grad_input_.view();
+  keeper_.enter(backward_graph_, inputs);
+  // From here on only eager code may still read this runner's outputs; the rest of its memory goes
+  // back to the pool, where graphs captured later, and hence replayed later, may take it.
+  saved_.clear();
+  if (output_read_by_runner_) output_.reset();
+  if (LocalRunner* producer = grad_output_.producer; producer != nullptr) {
+    producer->grad_input_.reset();
+  }
+}
+
+void LocalRunner::copy_valid_rows(const TensorView& slot, const TensorView& given,
+                                  const LayerCall& call) {
+  const std::int64_t length = slot.shape[0] / call.sequences;
+  for (std::int64_t sequence = 0; sequence < call.sequences; ++sequence) {
+    const std::int64_t first = sequence * length;
+    context_.stream().copy(rows_of(slot, first, call.valid_length),
+                           rows_of(given, first, call.valid_length), call.label() + " input rows");
+  }
+}
+
+void LocalRunner::refresh(const Input& target, const TensorView& given, const LayerCall& call,
+                          const char* tensor) {
+  if (given.shape != target.slot.shape || given.dtype != target.slot.dtype) {
+    throw Error(
+        fmt::format("{}: {} differs in shape or type from the one captured; replay needs "
+                    "the same, capture again",
+                    call.label(), tensor));
+  }
+  context_.recorder.hash(SlotKind::static_input, SlotMoment::production, call.at(tensor), given);
+  if (given.data == target.slot.data) return;
+  if (target.producer != nullptr) {
+    throw InternalError(
+        fmt::format("{}: {} has moved although it was proven to be the output of "
+                    "another graph",
+                    call.label(), tensor));
+  }
+  const bool is_input = &target == &input_;
+  if (is_input && replays_ >= 1 && context_.fault(Fault::f01a_batch_in_new_block)) return;
+  if (is_input && context_.fault(Fault::f01c_stale_padding_rows)) {
+    copy_valid_rows(target.slot, given, call);
+    return;
+  }
+  context_.stream().copy(target.slot, given, fmt::format("{} {}", call.label(), tensor));
+}
+
+TensorView LocalRunner::forward(const LayerCall& call, const TensorView& input) {
+  if (busy_ && refuses_overlap_) {
+    throw Error(call.label() + ": forward before the backward of the forward that came last");
+  }
+  busy_ = true;
+  refresh(input_, input, call, "input");
+  keeper_.replay(forward_graph_, layer_execution(call, true), [&] {
+    eager_saved_.clear();
+    const Buffer output = body_.forward(call, {}, input_.slot, eager_saved_);
+    context_.stream().copy(output_view_, output.view(), call.label());
+  });
+  ++replays_;
+  return output_view_;
+}
+
+TensorView LocalRunner::backward(const LayerCall& call, const TensorView& grad_output) {
+  if (!busy_ && refuses_overlap_) throw Error(call.label() + ": backward before its forward");
+  busy_ = false;
+  refresh(grad_output_, grad_output, call, "grad_output");
+  keeper_.replay(backward_graph_, layer_execution(call, false), [&] {
+    const Buffer grad_input = body_.backward(call, {}, grad_output_.slot, eager_saved_);
+    context_.stream().copy(grad_input_view_, grad_input.view(), call.label());
+  });
+  // Host code of the captured body, the flag included, does not run at replay.
+  if (!context_.fault(Fault::f14c_grad_added_flag_only_in_capture)) {
+    body_.set_grad_added(call.layer, true);
+  }
+  return grad_input_view_;
+}
+
+void LocalRunner::destroy() {
+  keeper_.destroy(backward_graph_);
+  keeper_.destroy(forward_graph_);
+  saved_.clear();
+  eager_saved_.clear();
+  output_.reset();
+  grad_input_.reset();
+  input_.own.reset();
+  grad_output_.own.reset();
+}
+
+}  // namespace cgconform::workloads

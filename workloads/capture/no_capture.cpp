@@ -1,0 +1,55 @@
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/eager_layers.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// Runs everything eagerly: `cuda_graph_impl=none`, and every eager leg.
+class NoCapture final : public CaptureImplementation {
+ public:
+  NoCapture(LayerBody& body, GraphKeeper& keeper) : layers_(body), keeper_(keeper) {}
+
+  void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
+
+  TensorView forward(const LayerCall& call, const TensorView& input) override {
+    TensorView output;
+    keeper_.run_eagerly(layer_execution(call, true),
+                        [&] { output = layers_.forward(call, input); });
+    return output;
+  }
+
+  TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
+    TensorView grad_input;
+    keeper_.run_eagerly(layer_execution(call, false),
+                        [&] { grad_input = layers_.backward(call, grad_output); });
+    return grad_input;
+  }
+
+  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void end_schedule_call(const IterationCall&) override {}
+  void destroy() override { layers_.clear(); }
+
+ private:
+  EagerLayers layers_;
+  GraphKeeper& keeper_;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureImplementation> make_no_capture(LayerBody& body, GraphKeeper& keeper) {
+  return std::make_unique<NoCapture>(body, keeper);
+}
+
+std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& context,
+                                                                   LayerBody& body,
+                                                                   GraphKeeper& keeper) {
+  if (context.request.kind == LegKind::graph) {
+    if (context.plan.kind == CaptureKind::local) return make_local_capture(context, body, keeper);
+    if (context.plan.kind == CaptureKind::full_iteration) {
+      return make_full_iteration_capture(context, body, keeper);
+    }
+  }
+  return make_no_capture(body, keeper);
+}
+
+}  // namespace cgconform::workloads

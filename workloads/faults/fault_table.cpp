@@ -1,0 +1,146 @@
+#include "workloads/faults/fault_table.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace cgconform::workloads {
+namespace {
+
+using matrix::Cell;
+using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
+
+bool full_iteration(const Cell& cell) {
+  return cell.config.cuda_graph_impl == CudaGraphImpl::full_iteration ||
+         (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+          cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+}
+
+/// Per-layer graphs of `local` that hold at least one layer of a dense model.
+bool local_layers(const Cell& cell) {
+  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
+  return cell.config.cuda_graph_impl == CudaGraphImpl::local && !full_iteration(cell) &&
+         (scope.empty() || scope.contains(CudaGraphModule::full) ||
+          scope.contains(CudaGraphModule::attn) || scope.contains(CudaGraphModule::mlp));
+}
+
+bool any_graph(const Cell& cell) {
+  return full_iteration(cell) || local_layers(cell);
+}
+
+bool several_microbatches(const Cell& cell) {
+  return cell.config.num_microbatches >= 2;
+}
+
+bool local_several_microbatches(const Cell& cell) {
+  return local_layers(cell) && several_microbatches(cell);
+}
+
+/// Two micro-batches in flight: the first stage of a pipeline runs ahead by one.
+bool local_in_flight(const Cell& cell) {
+  return local_several_microbatches(cell) && cell.config.pipeline_model_parallel_size >= 2;
+}
+
+bool several_backward_graphs(const Cell& cell) {
+  const bool layers = cell.config.num_layers / cell.config.pipeline_model_parallel_size >= 2;
+  return local_layers(cell) && (layers || local_in_flight(cell));
+}
+
+bool accumulating(const Cell& cell) {
+  return any_graph(cell) && several_microbatches(cell);
+}
+
+bool any_dropout(const Cell& cell) {
+  return any_graph(cell) &&
+         (cell.config.attention_dropout > 0.0F || cell.config.hidden_dropout > 0.0F);
+}
+
+constexpr std::string_view stale_input = "Stale static input";
+constexpr std::string_view stale_buffer = "Freed or recycled buffer used by a node";
+constexpr std::string_view overwritten =
+    "Static output or activation overwritten by a later replay";
+constexpr std::string_view frozen_random = "Random offset frozen";
+constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
+constexpr std::string_view missing_edge = "Missing edge inside a graph";
+
+constexpr std::array table{
+    FaultRow{Fault::f01a_batch_in_new_block, "F01a", stale_input,
+             "from the second replay the input lies in a new block and only the host pointer is "
+             "swapped: the captured slot keeps the earlier one",
+             any_graph},
+    FaultRow{Fault::f01b_optional_input_not_refreshed, "F01b", stale_input,
+             "the loss mask, an optional input, is not refreshed on odd steps", full_iteration},
+    FaultRow{Fault::f01c_stale_padding_rows, "F01c", stale_input,
+             "the rows of padding keep what the last step had there", any_graph},
+    FaultRow{
+        Fault::f01d_staging_overwritten, "F01d", stale_input,
+        "the pinned staging block of a captured upload is overwritten before the copy reads it",
+        full_iteration},
+    FaultRow{Fault::f02a_freed_temporary, "F02a", stale_buffer,
+             "after capture the pool hands the address of a captured temporary to a long-lived "
+             "metric",
+             any_graph},
+    FaultRow{Fault::f02b_unmapped_temporary, "F02b", stale_buffer,
+             "a captured temporary has a mapping of its own, which is unmapped before replay",
+             any_graph},
+    FaultRow{Fault::f02c_workspace_fill_outside, "F02c", stale_buffer,
+             "a workspace is zeroed outside the captured span and filled with NaN before replay",
+             any_graph},
+    FaultRow{
+        Fault::f02d_table_in_graph_pool, "F02d", stale_buffer,
+        "a long-lived table is made inside a capture, from the private pool, which recycles it",
+        several_backward_graphs},
+    FaultRow{Fault::f02e_host_record_freed, "F02e", stale_buffer,
+             "a captured host callback frees and poisons its record in its first run", any_graph},
+    FaultRow{Fault::f04a_shared_output_slot, "F04a", overwritten,
+             "one runner a layer serves two micro-batches in flight", local_in_flight},
+    FaultRow{Fault::f04b_weight_grad_slot_handed_out, "F04b", overwritten,
+             "weight gradients are handed out in their static slots and used after the next "
+             "backward",
+             local_several_microbatches},
+    FaultRow{Fault::f04c_swapped_grad_slots, "F04c", overwritten,
+             "a captured backward swaps two gradient slots of equal shape", any_graph},
+    FaultRow{Fault::f04d_eager_backward_reads_capture_slots, "F04d", overwritten,
+             "one layer's backward runs eagerly and reads the activations saved at capture",
+             local_layers},
+    FaultRow{Fault::f07a_offset_by_value, "F07a", frozen_random,
+             "captured dropout takes the random offset by value", any_dropout},
+    FaultRow{Fault::f07b_offset_not_advanced, "F07b", frozen_random,
+             "captured dropout does not advance the random offset", any_dropout},
+    FaultRow{Fault::f07c_graph_safe_request_dropped, "F07c", frozen_random,
+             "the request for graph-safe random state is dropped: the state of capture time is "
+             "baked into the graph",
+             any_dropout},
+    FaultRow{Fault::f14a_overwrite_instead_of_accumulate, "F14a", gradient_sink,
+             "the captured backward overwrites the accumulated weight gradients", accumulating},
+    FaultRow{Fault::f14b_accumulate_never_zeroed, "F14b", gradient_sink,
+             "the captured backward accumulates and the gradients are never zeroed between steps",
+             any_graph},
+    FaultRow{Fault::f14c_grad_added_flag_only_in_capture, "F14c", gradient_sink,
+             "the flag 'gradient already added' is set by host code that runs at capture only",
+             local_layers},
+    FaultRow{Fault::f14d_parameter_left_out, "F14d", gradient_sink,
+             "one parameter's gradient is left out of the captured backward", any_graph},
+    FaultRow{Fault::f17a_wait_dropped, "F17a", missing_edge,
+             "a side stream does not wait for the producer of what it reads; the join stays",
+             any_graph},
+    FaultRow{Fault::f17b_free_without_edge, "F17b", missing_edge,
+             "a block is freed and reused while a branch still reads it, without an edge from the "
+             "branch",
+             any_graph},
+    FaultRow{Fault::f17c_fan_out_edge_removed, "F17c", missing_edge,
+             "one edge of a wide fan-out is removed", any_graph},
+};
+static_assert(table.size() == static_cast<std::size_t>(Fault::count));
+
+}  // namespace
+
+std::span<const FaultRow> fault_table() {
+  return table;
+}
+
+const FaultRow& fault_row(Fault fault) {
+  return table.at(static_cast<std::size_t>(fault));
+}
+
+}  // namespace cgconform::workloads

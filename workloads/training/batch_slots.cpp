@@ -1,0 +1,208 @@
+#include "workloads/training/batch_slots.hpp"
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "matrix/error.hpp"
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+template <typename T>
+std::vector<std::byte> bytes_of(const std::vector<T>& values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+std::vector<std::byte> mask_bytes(const std::vector<double>& mask, DType type) {
+  if (type == DType::fp64) return bytes_of(mask);
+  return bytes_of(std::vector<float>(mask.begin(), mask.end()));
+}
+
+}  // namespace
+
+BatchSlots::BatchSlots(LegContext& context, const DataLoader& loader)
+    : context_(context),
+      loader_(loader),
+      mask_type_(context.cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64
+                                                                               : DType::fp32) {}
+
+Buffer& BatchSlots::part(Tensors& tensors, Part which) {
+  switch (which) {
+    case Part::tokens:
+      return tensors.tokens;
+    case Part::labels:
+      return tensors.labels;
+    case Part::loss_mask:
+      break;
+  }
+  return tensors.loss_mask;
+}
+
+const char* BatchSlots::part_name(Part which) {
+  switch (which) {
+    case Part::tokens:
+      return "tokens";
+    case Part::labels:
+      return "labels";
+    case Part::loss_mask:
+      break;
+  }
+  return "loss_mask";
+}
+
+TensorLocation BatchSlots::location(const IterationCall& call, std::int32_t microbatch,
+                                    Part which) const {
+  return {.step = call.step,
+          .microbatch = microbatch,
+          .validation = call.mode == IterationMode::validation,
+          .tensor = part_name(which)};
+}
+
+BatchSlots::Tensors BatchSlots::allocate(const char* label) {
+  const Shape shape{loader_.shape().tokens()};
+  CachingAllocator& allocator = context_.allocator();
+  Stream& stream = *context_.memory.loader;
+  return {Buffer(allocator, stream, default_pool, DType::int32, shape, label),
+          Buffer(allocator, stream, default_pool, DType::int32, shape, label),
+          Buffer(allocator, stream, default_pool, mask_type_, shape, label)};
+}
+
+const std::vector<std::byte>& BatchSlots::stage(const HostBatch& batch, Part which) {
+  switch (which) {
+    case Part::tokens:
+      return staging_.emplace_back(bytes_of(batch.tokens));
+    case Part::labels:
+      return staging_.emplace_back(bytes_of(batch.labels));
+    case Part::loss_mask:
+      break;
+  }
+  return staging_.emplace_back(mask_bytes(batch.loss_mask, mask_type_));
+}
+
+void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
+                      const CaptureImplementation& implementation) {
+  Stream& loader = *context_.memory.loader;
+  Stream& main = context_.stream();
+  const bool in_slots = implementation.needs_static_batches();
+  const std::uint64_t replays = implementation.iteration_replays(call.mode);
+
+  const std::unique_ptr<Event> consumed = context_.device().create_event();
+  main.record(*consumed);
+  loader.wait(*consumed);
+  const auto use = call.mode == IterationMode::training ? BatchUse::training : BatchUse::validation;
+  for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    const Key key{call.mode, microbatch};
+    const HostBatch host = loader_.batch(use, call.step, microbatch);
+    Tensors& source = sources_[key];
+    source = allocate("batch");
+    if (in_slots && !slots_.contains(key)) slots_[key] = allocate("static batch");
+    for (const Part which : all_parts) {
+      const TensorView& view = part(source, which).view();
+      loader.upload(view, stage(host, which).data(), true, std::string("load ") + part_name(which));
+      if (in_slots) refresh(call, microbatch, which, host, replays);
+    }
+    Tensors& read = in_slots ? slots_[key] : source;
+    batches_[key] = {read.tokens.view(), read.labels.view(), read.loss_mask.view(),
+                     host.valid_length};
+  }
+  const std::unique_ptr<Event> loaded = context_.device().create_event();
+  loader.record(*loaded);
+  main.wait(*loaded);
+
+  for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    for (const Part which : all_parts) {
+      const TensorLocation where = location(call, microbatch, which);
+      const TensorView& source = part(sources_[{call.mode, microbatch}], which).view();
+      context_.recorder.observe(ObservedQuantity::input_batch, where, source);
+      if (in_slots) {
+        context_.recorder.hash(SlotKind::static_input, SlotMoment::production, where, source);
+      }
+    }
+    if (in_slots) overwrite_staging(call, microbatch);
+  }
+}
+
+void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Part which,
+                         const HostBatch& batch, std::uint64_t replays) {
+  const Key key{call.mode, microbatch};
+  const TensorView& source = part(sources_[key], which).view();
+  const TensorView& slot = part(slots_[key], which).view();
+  if (replays >= 1 && context_.fault(Fault::f01a_batch_in_new_block)) return;
+  if (which == Part::loss_mask && call.step % 2 == 1 &&
+      context_.fault(Fault::f01b_optional_input_not_refreshed)) {
+    return;
+  }
+  if (context_.fault(Fault::f01c_stale_padding_rows)) {
+    copy_valid_rows(slot, source, batch);
+    return;
+  }
+  context_.memory.loader->copy(slot, source, std::string("refresh ") + part_name(which));
+}
+
+void BatchSlots::copy_valid_rows(const TensorView& slot, const TensorView& source,
+                                 const HostBatch& batch) {
+  const BatchShape& shape = loader_.shape();
+  for (std::int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
+    const std::int64_t first = sequence * shape.length;
+    context_.memory.loader->copy(rows_of(slot, first, batch.valid_length),
+                                 rows_of(source, first, batch.valid_length), "refresh rows");
+  }
+}
+
+const DeviceBatch& BatchSlots::batch(IterationMode mode, std::int32_t microbatch) const {
+  const auto found = batches_.find({mode, microbatch});
+  if (found == batches_.end()) throw InternalError("batch slots: a micro-batch was not loaded");
+  return found->second;
+}
+
+void BatchSlots::enter_body(const IterationCall& call, const BodyMode& mode) {
+  for (auto& [key, slot] : slots_) {
+    if (key.first != call.mode) continue;
+    if (mode.capturing && context_.fault(Fault::f01d_staging_overwritten)) {
+      context_.stream().upload(slot.loss_mask.view(), captured_staging_.at(key.second).data(), true,
+                               "captured load loss_mask");
+    }
+    for (const Part which : all_parts) {
+      context_.recorder.hash(SlotKind::static_input, SlotMoment::use,
+                             location(call, key.second, which), part(slot, which).view());
+    }
+  }
+}
+
+void BatchSlots::overwrite_staging(const IterationCall& call, std::int32_t microbatch) {
+  if (!context_.fault(Fault::f01d_staging_overwritten)) return;
+  // The host has moved on to the next batch before the captured copy reads the block. The change
+  // is made in stream order ahead of the replay, so that no timing can hide it.
+  const auto use = call.mode == IterationMode::training ? BatchUse::training : BatchUse::validation;
+  std::vector<std::byte> next =
+      mask_bytes(loader_.batch(use, call.step + 1, microbatch).loss_mask, mask_type_);
+  std::vector<std::byte>& staging = captured_staging_[microbatch];
+  if (staging.empty()) staging.resize(next.size());
+  context_.stream().host_function(
+      [target = staging.data(), next = std::move(next)] {
+        std::memcpy(target, next.data(), next.size());
+      },
+      "host loader moves on");
+}
+
+void BatchSlots::poison() {
+  for (auto& [key, slot] : slots_) {
+    context_.stream().fill(slot.tokens.view(), 0, "poison static batch");
+    context_.stream().fill(slot.labels.view(), 0, "poison static batch");
+    context_.stream().fill(slot.loss_mask.view(), 0xFF, "poison static batch");
+  }
+}
+
+void BatchSlots::clear() {
+  batches_.clear();
+  slots_.clear();
+  sources_.clear();
+}
+
+}  // namespace cgconform::workloads

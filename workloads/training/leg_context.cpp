@@ -1,0 +1,41 @@
+#include "workloads/training/leg_context.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace cgconform::workloads {
+
+LegMemory::LegMemory(Device& device_of_leg)
+    : device(device_of_leg),
+      main(device.create_stream("main")),
+      loader(device.create_stream("loader")),
+      allocator(std::make_unique<CachingAllocator>(device.segment_source())) {}
+
+LegMemory::~LegMemory() = default;
+
+Stream& LegMemory::side_stream(std::size_t index) {
+  while (side_streams.size() <= index) {
+    side_streams.push_back(device.create_stream(fmt::format("side {}", side_streams.size())));
+  }
+  return *side_streams[index];
+}
+
+void PhaseClock::enter(Phase phase) {
+  const auto now = std::chrono::steady_clock::now();
+  if (current_ != Phase::idle) {
+    const double spent = std::chrono::duration<double, std::milli>(now - since_).count();
+    auto timing = std::find_if(timings_.begin(), timings_.end(),
+                               [&](const PhaseTiming& t) { return t.phase == current_; });
+    if (timing == timings_.end()) {
+      timings_.push_back({current_, spent});
+    } else {
+      timing->milliseconds += spent;
+    }
+  }
+  current_ = phase;
+  since_ = now;
+  if (progress_ != nullptr) progress_->enter_phase(phase);
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "matrix/cell.hpp"
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/capture/capture_plan.hpp"
+#include "workloads/layers/layer.hpp"
+#include "workloads/training/leg.hpp"
+#include "workloads/training/recorder.hpp"
+
+namespace cgconform::workloads {
+
+/// The memory and streams of one leg. Outlives the leg in its record, whose snapshots lie here.
+struct LegMemory {
+  explicit LegMemory(Device& device);
+  ~LegMemory();
+  LegMemory(const LegMemory&) = delete;
+  LegMemory& operator=(const LegMemory&) = delete;
+
+  /// Side stream number `index`, made on first use.
+  Stream& side_stream(std::size_t index);
+
+  Device& device;
+  std::unique_ptr<Stream> main;
+  std::unique_ptr<Stream> loader;
+  std::vector<std::unique_ptr<Stream>> side_streams;
+  std::unique_ptr<CachingAllocator> allocator;
+};
+
+/// Enters phases for the watchdog and sums up the host time spent in each.
+class PhaseClock {
+ public:
+  explicit PhaseClock(ProgressSink* progress) : progress_(progress) {}
+  void enter(Phase phase);
+  Phase current() const { return current_; }
+  /// Milliseconds a phase, in the order in which phases were first entered.
+  std::vector<PhaseTiming> timings() const { return timings_; }
+
+ private:
+  ProgressSink* progress_;
+  Phase current_ = Phase::idle;
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
+  std::vector<PhaseTiming> timings_;
+};
+
+/// What every part of a leg shares while it runs.
+struct LegContext {
+  const matrix::Cell& cell;
+  const LegRequest& request;
+  const LegEnvironment& environment;
+  const CapturePlan& plan;
+  LegMemory& memory;
+  RngState rng;
+  Recorder& recorder;
+  PhaseClock& clock;
+  LegRecord& record;
+
+  Device& device() const { return environment.device; }
+  Stream& stream() const { return *memory.main; }
+  CachingAllocator& allocator() const { return *memory.allocator; }
+  bool fault(Fault fault) const { return environment.faults.is_on(fault); }
+  bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }
+};
+
+}  // namespace cgconform::workloads

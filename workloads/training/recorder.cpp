@@ -1,0 +1,123 @@
+#include "workloads/training/recorder.hpp"
+
+#include <tuple>
+#include <utility>
+
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr std::int64_t cells_a_chunk = 4096;
+
+TensorView cell_of(const Buffer& chunk, std::size_t index) {
+  TensorView cell = chunk.view();
+  cell.data = static_cast<std::byte*>(cell.data) + index * sizeof(std::uint64_t);
+  cell.shape = Shape{1};
+  return cell;
+}
+
+}  // namespace
+
+Recorder::Recorder(CachingAllocator& allocator, Stream& stream, bool instrumented)
+    : allocator_(allocator), stream_(stream), instrumented_(instrumented) {}
+
+void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
+                       const TensorView& value) {
+  if (muted_) return;
+  if (!capturing()) {
+    Buffer snapshot(allocator_, stream_, default_pool, value.dtype, value.shape, "observation");
+    stream_.copy(snapshot.view(), value, "observe " + where.tensor);
+    observations_.push_back({quantity, where, std::move(snapshot)});
+    return;
+  }
+  if (!instrumented_ && quantity != ObservedQuantity::loss) return;
+  Buffer slot(allocator_, stream_, slots_pool_, value.dtype, value.shape, "observation slot");
+  stream_.copy(slot.view(), value, "observe " + where.tensor);
+  slots_->observed.push_back({quantity, where, std::move(slot)});
+}
+
+void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& where,
+                    const TensorView& value) {
+  if (muted_ || !instrumented_) return;
+  if (!capturing()) {
+    checksum(stream_, append({kind, moment, where}), value, "hash " + where.tensor);
+    return;
+  }
+  Buffer cell(allocator_, stream_, slots_pool_, DType::uint64, Shape{1}, "hash cell");
+  checksum(stream_, cell.view(), value, "hash " + where.tensor);
+  slots_->hashed.push_back({kind, moment, where, std::move(cell)});
+}
+
+void Recorder::begin_graph(GraphSlots& slots, PoolId pool) {
+  slots_ = &slots;
+  slots_pool_ = pool;
+}
+
+void Recorder::end_graph() {
+  slots_ = nullptr;
+}
+
+void Recorder::collect(const GraphSlots& slots, std::int32_t step, std::int32_t microbatch) {
+  const auto at_replay = [&](TensorLocation where) {
+    where.step = step;
+    if (microbatch >= 0) where.microbatch = microbatch;
+    return where;
+  };
+  for (const GraphSlots::Observed& observed : slots.observed) {
+    observe(observed.quantity, at_replay(observed.where), observed.slot.view());
+  }
+  for (const GraphSlots::Hashed& hashed : slots.hashed) {
+    const TensorView cell = append({hashed.kind, hashed.moment, at_replay(hashed.where)});
+    stream_.copy(cell, hashed.cell.view(), "collect hash");
+  }
+}
+
+std::vector<Observation> Recorder::take_observations() {
+  return std::exchange(observations_, {});
+}
+
+std::vector<SlotRecord> Recorder::take_slot_records() {
+  std::vector<std::uint64_t> values;
+  for (const Buffer& chunk : hash_chunks_) {
+    const std::size_t first = values.size();
+    values.resize(first + static_cast<std::size_t>(cells_a_chunk));
+    stream_.download(values.data() + first, chunk.view());
+  }
+  using Key = std::tuple<SlotKind, std::int32_t, std::int32_t, std::int32_t, bool, std::string>;
+  std::map<Key, std::uint64_t> produced;
+  std::vector<SlotRecord> records;
+  for (std::size_t i = 0; i < hash_log_.size(); ++i) {
+    const HashEntry& entry = hash_log_[i];
+    Key key{entry.kind,        entry.where.step,       entry.where.microbatch,
+            entry.where.layer, entry.where.validation, entry.where.tensor};
+    if (entry.moment == SlotMoment::production) {
+      produced[std::move(key)] = values[i];
+    } else if (const auto production = produced.find(key); production != produced.end()) {
+      records.push_back({entry.kind, entry.where, production->second, values[i]});
+    }
+  }
+  hash_log_.clear();
+  hash_chunks_.clear();
+  return records;
+}
+
+TensorView Recorder::append(const HashEntry& entry) {
+  const std::size_t index = hash_log_.size() % static_cast<std::size_t>(cells_a_chunk);
+  if (index == 0) {
+    hash_chunks_.emplace_back(allocator_, stream_, default_pool, DType::uint64,
+                              Shape{cells_a_chunk}, "hash log");
+  }
+  hash_log_.push_back(entry);
+  return cell_of(hash_chunks_.back(), index);
+}
+
+void RecordingTap::tap(std::string_view tensor, const TensorView& value) {
+  TensorLocation where = where_;
+  where.tensor = tensor;
+  const bool mask = tensor.find("mask") != std::string_view::npos;
+  recorder_.observe(mask ? ObservedQuantity::dropout_mask : ObservedQuantity::layer_output, where,
+                    value);
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/layers/layer.hpp"
+#include "workloads/training/leg_record.hpp"
+
+namespace cgconform::workloads {
+
+/// When in its life a value in a slot is hashed.
+enum class SlotMoment : std::uint8_t { production, use };
+
+/// The static slots one captured graph writes for the recorder, collected after every replay.
+struct GraphSlots {
+  struct Observed {
+    ObservedQuantity quantity;
+    TensorLocation where;
+    Buffer slot;
+  };
+  struct Hashed {
+    SlotKind kind;
+    SlotMoment moment;
+    TensorLocation where;
+    Buffer cell;  ///< one uint64
+  };
+  std::vector<Observed> observed;
+  std::vector<Hashed> hashed;
+};
+
+/// Collects what a leg shows: snapshots of tensors and hashes of slots, both taken by device work
+/// in stream order without host synchronisation. While a graph is captured the work is captured too
+/// and writes static slots of that graph instead.
+class Recorder {
+ public:
+  Recorder(CachingAllocator& allocator, Stream& stream, bool instrumented);
+
+  bool instrumented() const { return instrumented_; }
+  bool capturing() const { return slots_ != nullptr; }
+
+  /// Snapshots `value`. In a capture only losses are kept, unless the leg is instrumented.
+  void observe(ObservedQuantity quantity, const TensorLocation& where, const TensorView& value);
+  /// Hashes `value`; does nothing where the leg is not instrumented.
+  void hash(SlotKind kind, SlotMoment moment, const TensorLocation& where, const TensorView& value);
+
+  /// Between these calls, observations and hashes become nodes of the graph being captured.
+  void begin_graph(GraphSlots& slots, PoolId pool);
+  void end_graph();
+  /// While muted nothing is recorded: the extra runs inside a graph's creation.
+  void mute(bool muted) { muted_ = muted; }
+
+  /// After a replay: takes over what the graph wrote. A `microbatch` below 0 keeps that of the
+  /// capture; otherwise it replaces it.
+  void collect(const GraphSlots& slots, std::int32_t step, std::int32_t microbatch);
+
+  std::vector<Observation> take_observations();
+  /// Waits for the device, pairs every use with the production before it, and returns the pairs.
+  std::vector<SlotRecord> take_slot_records();
+
+ private:
+  struct HashEntry {
+    SlotKind kind;
+    SlotMoment moment;
+    TensorLocation where;
+  };
+  /// The device cell of the next entry of the hash log.
+  TensorView append(const HashEntry& entry);
+
+  CachingAllocator& allocator_;
+  Stream& stream_;
+  bool instrumented_;
+  bool muted_ = false;
+  GraphSlots* slots_ = nullptr;
+  PoolId slots_pool_ = default_pool;
+  std::vector<Observation> observations_;
+  std::vector<HashEntry> hash_log_;
+  std::vector<Buffer> hash_chunks_;
+};
+
+/// Records the tensors a layer offers under their own names; dropout masks as such.
+class RecordingTap final : public TensorTap {
+ public:
+  RecordingTap(Recorder& recorder, TensorLocation where)
+      : recorder_(recorder), where_(std::move(where)) {}
+  void tap(std::string_view tensor, const TensorView& value) override;
+
+ private:
+  Recorder& recorder_;
+  TensorLocation where_;
+};
+
+}  // namespace cgconform::workloads

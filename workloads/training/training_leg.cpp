@@ -1,0 +1,189 @@
+#include "workloads/training/training_leg.hpp"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr std::uint8_t nan_byte = 0xFF;  // a NaN in every floating-point type
+
+BatchShape batch_shape(const matrix::Cell& cell) {
+  return {cell.config.micro_batch_size, cell.config.seq_length, cell.shape.vocab_size};
+}
+
+int stage_of(const LegEnvironment& environment) {
+  return environment.gang == nullptr ? 0 : environment.gang->rank();
+}
+
+/// Seed and offset of the dropout stream, on the device. Every stage has a stream of its own.
+Buffer make_rng_memory(LegMemory& memory, std::uint64_t seed) {
+  Buffer state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2}, "rng state");
+  const std::array<std::uint64_t, 2> initial{seed, 0};
+  memory.main->upload(state.view(), initial.data(), false, "seed rng state");
+  return state;
+}
+
+}  // namespace
+
+TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
+                         const LegEnvironment& environment, const CapturePlan& plan,
+                         LegMemory& memory, PhaseClock& clock, LegRecord& record)
+    : cell_(cell),
+      recorder_(*memory.allocator, *memory.main, request.instrumented),
+      rng_memory_(make_rng_memory(memory, environment.seed)),
+      model_(make_stage_model(cell, environment.seed, stage_of(environment), *memory.allocator,
+                              *memory.main)),
+      optimizer_(make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main)),
+      context_{cell,      request, environment, plan, memory, {rng_memory_.view()},
+               recorder_, clock,   record},
+      body_(context_),
+      keeper_(context_, body_),
+      loader_(batch_shape(cell), environment.seed),
+      batches_(context_, loader_),
+      iteration_(context_, *model_, body_, batches_),
+      implementation_(make_capture_implementation(context_, body_, keeper_)) {
+  for (const StageParameter& parameter : model_->parameters()) {
+    keeper_.guard(parameter.parameter.weight);
+    keeper_.guard(parameter.parameter.main_grad);
+    keeper_.ledger().add_long_lived(parameter.parameter.weight);
+    keeper_.ledger().add_long_lived(parameter.parameter.main_grad);
+  }
+}
+
+void TrainingLeg::run() {
+  const std::int32_t interval = cell_.shape.eval_interval;
+  for (std::int32_t step = 0; step < context_.plan.training_steps; ++step) {
+    training_step(step);
+    if (interval > 0 && (step + 1) % interval == 0) validation_step(step);
+  }
+  context_.clock.enter(Phase::verify);
+  context_.device().synchronize();
+  if (recorder_.instrumented()) {
+    context_.record.damaged_guards = context_.allocator().damaged_guards(context_.stream());
+  }
+}
+
+void TrainingLeg::training_step(std::int32_t step) {
+  const IterationCall call{IterationMode::training, step};
+  const std::int32_t microbatches = cell_.config.num_microbatches;
+  context_.clock.enter(Phase::eager);
+  zero_gradients();
+  batches_.load(call, microbatches, *implementation_);
+  implementation_->run_iteration(call, [&, microbatches](const BodyMode& mode) {
+    iteration_.run(call, mode, *implementation_, microbatches);
+  });
+  implementation_->end_schedule_call(call);
+  context_.clock.enter(Phase::eager);
+  add_to_running_loss(step);
+  observe_gradients(step);
+  optimizer_->step(context_.stream());
+  observe_state(step);
+  poison();
+}
+
+void TrainingLeg::validation_step(std::int32_t step) {
+  const IterationCall call{IterationMode::validation, step};
+  const std::int32_t microbatches = cell_.shape.eval_iters;
+  batches_.load(call, microbatches, *implementation_);
+  implementation_->run_iteration(call, [&, microbatches](const BodyMode& mode) {
+    iteration_.run(call, mode, *implementation_, microbatches);
+  });
+  implementation_->end_schedule_call(call);
+  context_.clock.enter(Phase::eager);
+  poison();
+}
+
+void TrainingLeg::zero_gradients() {
+  const bool never_zeroed =
+      context_.fault(Fault::f14b_accumulate_never_zeroed) && implementation_->captured();
+  if (never_zeroed) return;
+  for (const StageParameter& parameter : model_->parameters()) {
+    context_.stream().fill(parameter.parameter.main_grad, 0, "zero " + parameter.name);
+  }
+}
+
+void TrainingLeg::add_to_running_loss(std::int32_t step) {
+  Stream& stream = context_.stream();
+  const std::vector<Buffer>& losses = iteration_.losses(IterationMode::training);
+  if (losses.empty() || !losses.front().valid()) return;
+  if (!running_loss_.valid()) {
+    const TensorView& loss = losses.front().view();
+    running_loss_ =
+        Buffer(context_.allocator(), stream, default_pool, loss.dtype, loss.shape, "running loss");
+    running_loss_view_ = running_loss_.view();
+    stream.fill(running_loss_view_, 0, "running loss");
+  }
+  if (std::optional<Buffer> canary = body_.faults().take_canary()) {
+    TensorView moved = running_loss_view_;
+    moved.data = canary->view().data;
+    stream.copy(moved, running_loss_view_, "move running loss");
+    running_loss_ = std::move(*canary);
+    running_loss_view_ = moved;
+  }
+  for (const Buffer& loss : losses) {
+    accumulate(stream, running_loss_view_, loss.view(), "running loss");
+  }
+  recorder_.observe(ObservedQuantity::loss, {.step = step, .tensor = "running_loss"},
+                    running_loss_view_);
+}
+
+void TrainingLeg::observe_gradients(std::int32_t step) {
+  const std::int32_t last = cell_.config.num_microbatches - 1;
+  for (const StageParameter& parameter : model_->parameters()) {
+    const std::string name = "main_grad:" + parameter.name;
+    const TensorView& grad = parameter.parameter.main_grad;
+    recorder_.hash(SlotKind::weight_grad, SlotMoment::use,
+                   {.step = step, .microbatch = last, .layer = parameter.layer, .tensor = name},
+                   grad);
+    recorder_.observe(ObservedQuantity::main_grad,
+                      {.step = step, .layer = parameter.layer, .tensor = name}, grad);
+  }
+}
+
+void TrainingLeg::observe_state(std::int32_t step) {
+  for (const StageParameter& parameter : model_->parameters()) {
+    recorder_.observe(
+        ObservedQuantity::weight,
+        {.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.name},
+        parameter.parameter.weight);
+  }
+  for (const auto& [name, tensor] : optimizer_->state()) {
+    recorder_.observe(ObservedQuantity::optimizer_state, {.step = step, .tensor = name}, tensor);
+  }
+  recorder_.observe(ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"},
+                    context_.rng.seed_and_offset);
+}
+
+void TrainingLeg::poison() {
+  if (!recorder_.instrumented()) return;
+  Stream& stream = context_.stream();
+  context_.allocator().poison_free_blocks(default_pool, nan_byte, stream);
+  for (const auto& [name, pool] : keeper_.pools()) {
+    context_.allocator().poison_free_blocks(pool, nan_byte, stream);
+  }
+  batches_.poison();
+}
+
+void TrainingLeg::tear_down() {
+  context_.clock.enter(Phase::teardown);
+  implementation_->destroy();
+  iteration_.clear();
+  batches_.clear();
+  running_loss_.reset();
+  keeper_.destroy_pools();
+  context_.record.pools["default"] = context_.allocator().statistics(default_pool);
+  context_.record.totals = context_.device().counters();
+  for (Observation& observation : recorder_.take_observations()) {
+    context_.record.observations.push_back(std::move(observation));
+  }
+  for (SlotRecord& slot : recorder_.take_slot_records()) {
+    context_.record.slots.push_back(std::move(slot));
+  }
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/training/batch_slots.hpp"
+#include "workloads/training/data_loader.hpp"
+#include "workloads/training/iteration.hpp"
+#include "workloads/training/leg_context.hpp"
+#include "workloads/training/stage_model.hpp"
+
+namespace cgconform::workloads {
+
+/// The training loop of one leg on one rank: steps of zeroing, loading, forwards and backwards,
+/// optimizer and observation, with validation in between.
+class TrainingLeg {
+ public:
+  TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
+              const LegEnvironment& environment, const CapturePlan& plan, LegMemory& memory,
+              PhaseClock& clock, LegRecord& record);
+
+  void run();
+  /// Destroys graphs, then memory, and moves what was recorded into the record. Also called after
+  /// an error.
+  void tear_down();
+
+ private:
+  void training_step(std::int32_t step);
+  void validation_step(std::int32_t step);
+  void zero_gradients();
+  void add_to_running_loss(std::int32_t step);
+  void observe_gradients(std::int32_t step);
+  void observe_state(std::int32_t step);
+  void poison();
+
+  const matrix::Cell& cell_;
+  Recorder recorder_;
+  Buffer rng_memory_;
+  std::unique_ptr<StageModel> model_;
+  std::unique_ptr<StageOptimizer> optimizer_;
+  LegContext context_;
+  LayerBody body_;
+  GraphKeeper keeper_;
+  DataLoader loader_;
+  BatchSlots batches_;
+  Iteration iteration_;
+  std::unique_ptr<CaptureImplementation> implementation_;
+  Buffer running_loss_;
+  TensorView running_loss_view_;
+};
+
+}  // namespace cgconform::workloads
