@@ -51,11 +51,13 @@ void CellClassifier::judge_alone(std::span<const std::uint32_t> coordinates) {
   }
   result_.ranks_needed = normalised_.ranks();
   result_.ranks_allowed = expansion_.matrix().limits.max_ranks.value_or(INT32_MAX);
-  result_.feature = missing_feature(normalised_, device_);
+  canonical_ = normalised_;
+  make_canonical(canonical_, device_);
   if (captures_nothing(normalised_)) {
     result_.skip = SkipReason::captures_nothing;
-  } else if (result_.feature != nullptr) {
+  } else if (const Feature* feature = missing_feature(canonical_, device_)) {
     result_.skip = SkipReason::not_built;
+    result_.feature = feature;
   } else if (result_.ranks_needed > result_.ranks_allowed) {
     result_.skip = SkipReason::over_rank_limit;
   }
@@ -63,11 +65,8 @@ void CellClassifier::judge_alone(std::span<const std::uint32_t> coordinates) {
 }
 
 void CellClassifier::look_for_equal(std::span<const std::uint32_t> coordinates) {
-  Cell canonical = normalised_;
-  make_canonical(canonical, device_);
   const auto accept = [&](std::span<const std::uint32_t> candidate) {
-    return selects_(candidate) &&
-           is_equal_and_runs(candidate, expansion_.index_of(candidate), canonical);
+    return selects_(candidate) && is_equal_and_runs(candidate, expansion_.index_of(candidate));
   };
   if (!equal_cells_.find_first(coordinates, cell_, normalised_, candidate_, accept)) return;
   result_.status = CellStatus::skipped;
@@ -78,7 +77,7 @@ void CellClassifier::look_for_equal(std::span<const std::uint32_t> coordinates) 
 }
 
 bool CellClassifier::is_equal_and_runs(std::span<const std::uint32_t> coordinates,
-                                       std::uint64_t index, const Cell& canonical) {
+                                       std::uint64_t index) {
   Remembered& entry = remembered_[(index ^ (index >> 10U)) % remembered_.size()];
   if (entry.index != index) {
     Cell cell;
@@ -88,7 +87,7 @@ bool CellClassifier::is_equal_and_runs(std::span<const std::uint32_t> coordinate
     entry.runs = evaluation_.legal();
     make_canonical(entry.canonical, device_);
   }
-  return entry.runs && same_run(entry.canonical, canonical);
+  return entry.runs && same_run(entry.canonical, canonical_);
 }
 
 }  // namespace cgconform::matrix

@@ -34,8 +34,7 @@ class CellClassifier {
   /// Rules, features and limits, without a look at other cells.
   void judge_alone(std::span<const std::uint32_t> coordinates);
   void look_for_equal(std::span<const std::uint32_t> coordinates);
-  bool is_equal_and_runs(std::span<const std::uint32_t> coordinates, std::uint64_t index,
-                         const Cell& canonical);
+  bool is_equal_and_runs(std::span<const std::uint32_t> coordinates, std::uint64_t index);
 
   /// What was found out about a cell that others may equal.
   struct Remembered {
@@ -51,6 +50,7 @@ class CellClassifier {
   Evaluation evaluation_;
   Cell cell_;
   Cell normalised_;
+  Cell canonical_;
   Classification result_;
   Coordinates coordinates_;
   Coordinates candidate_;

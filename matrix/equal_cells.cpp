@@ -9,8 +9,28 @@ namespace {
 bool graphs_off(const Cell& cell) {
   return cell.config.cuda_graph_impl == CudaGraphImpl::none;
 }
-bool has_experts(const Cell& cell) {
-  return cell.config.num_moe_experts.value_or(0) > 1;
+bool has_experts(const TrainingConfig& config) {
+  return config.num_moe_experts.value_or(0) > 1;
+}
+
+const std::vector<std::string_view>& recompute_fields() {
+  static const std::vector<std::string_view> fields{"recompute_granularity", "recompute_method",
+                                                    "recompute_num_layers", "recompute_modules"};
+  return fields;
+}
+
+/// Modules that recompute can name although the model has none of them.
+RecomputeModules absent_modules(const TrainingConfig& config) {
+  using enum RecomputeModule;
+  RecomputeModules absent;
+  if (!has_experts(config)) absent = absent | RecomputeModules{moe_act, moe, shared_experts};
+  if (!config.moe_shared_expert_intermediate_size) absent.insert(shared_experts);
+  if (!config.multi_latent_attention) absent.insert(mla_up_proj);
+  if (config.experimental_attention_variant == ExperimentalAttentionVariant::none) {
+    absent = absent | RecomputeModules{gdn_norm_out, gdp_in_proj, gdp_qkv};
+  }
+  if (!config.enable_mhc_connections) absent.insert(mhc);
+  return absent;
 }
 
 const std::vector<Collapse>& rows() {
@@ -33,11 +53,23 @@ const std::vector<Collapse>& rows() {
        {"moe_layer_freq", "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity",
         "moe_token_dispatcher_type", "moe_flex_dispatcher_backend", "moe_input_jitter_eps",
         "moe_shared_expert_intermediate_size", "moe_shared_expert_overlap", "moe_grouped_gemm"},
-       [](const Cell& cell, TargetDevice) { return !has_experts(cell); }},
-      {"recompute settings that its granularity does not read",
-       false,
-       {"recompute_method", "recompute_num_layers", "recompute_modules"},
+       [](const Cell& cell, TargetDevice) { return !has_experts(cell.config); }},
+      {"recompute that its granularity does not read", false, recompute_fields(),
        [](const Cell&, TargetDevice) { return true; }},
+      {"recompute of experts in a model without", false, recompute_fields(),
+       [](const Cell& cell, TargetDevice) { return !has_experts(cell.config); }},
+      {"recompute of shared experts in a model without", false, recompute_fields(),
+       [](const Cell& cell, TargetDevice) {
+         return !cell.config.moe_shared_expert_intermediate_size;
+       }},
+      {"recompute of latent attention in a model without", false, recompute_fields(),
+       [](const Cell& cell, TargetDevice) { return !cell.config.multi_latent_attention; }},
+      {"recompute of gated delta attention in a model without", false, recompute_fields(),
+       [](const Cell& cell, TargetDevice) {
+         return cell.config.experimental_attention_variant == ExperimentalAttentionVariant::none;
+       }},
+      {"recompute of hyper-connections in a model without", false, recompute_fields(),
+       [](const Cell& cell, TargetDevice) { return !cell.config.enable_mhc_connections; }},
       {"one model chunk a stage",
        false,
        {"virtual_pipeline_model_parallel_size"},
@@ -87,11 +119,15 @@ void forget_unread_recompute(TrainingConfig& config) {
   }
   config.recompute_method = RecomputeMethod::none;
   config.recompute_num_layers.reset();
-  if (config.recompute_granularity == RecomputeGranularity::none) {
-    config.recompute_modules.reset();
-  } else if (!config.recompute_modules) {
-    config.recompute_modules = RecomputeModules{RecomputeModule::core_attn};
+  if (config.recompute_granularity == RecomputeGranularity::selective) {
+    RecomputeModules modules =
+        config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn});
+    modules = RecomputeModules::from_bits(modules.bits() & ~absent_modules(config).bits());
+    config.recompute_modules = modules;
+    if (!modules.empty()) return;
   }
+  config.recompute_granularity = RecomputeGranularity::none;
+  config.recompute_modules.reset();
 }
 
 void forget_graphs(Cell& cell) {
@@ -112,7 +148,7 @@ std::span<const Collapse> collapse_table() {
 
 void make_canonical(Cell& cell, TargetDevice device) {
   if (graphs_off(cell)) forget_graphs(cell);
-  if (!has_experts(cell)) forget_experts(cell.config);
+  if (!has_experts(cell.config)) forget_experts(cell.config);
   forget_unread_recompute(cell.config);
   if (cell.config.virtual_pipeline_model_parallel_size == 1) {
     cell.config.virtual_pipeline_model_parallel_size.reset();
@@ -253,12 +289,13 @@ bool EqualCells::differ_by_device(std::span<const std::uint32_t> a,
   const std::uint32_t collapses = applying(normalised);
   for (const std::size_t axis : expansion_.varying()) {
     if (a[axis] == b[axis]) continue;
-    bool only_device = true;
+    bool by_device = false;
+    bool otherwise = false;
     for (std::size_t row = 0; row < rows().size(); ++row) {
-      const bool touching = (axis_collapses_[axis] & collapses & (1U << row)) != 0;
-      if (touching && !rows()[row].device_bound) only_device = false;
+      if ((axis_collapses_[axis] & collapses & (1U << row)) == 0) continue;
+      (rows()[row].device_bound ? by_device : otherwise) = true;
     }
-    if (only_device) return true;
+    if (by_device && !otherwise) return true;
   }
   return false;
 }

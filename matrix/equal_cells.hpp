@@ -34,7 +34,9 @@ bool same_run(const Cell& a, const Cell& b);
 /// The ruleset's normalisation of a cell; `evaluation` is scratch and keeps the violations.
 void normalise(const Cell& cell, Evaluation& evaluation, Cell& normalised);
 
-/// Enumerates, in index order, the cells that may equal a given one. Flat memory: for each set of
+/// Enumerates, in index order, the cells that may equal a given one. A collapse acts on one axis at
+/// a time; of equal cells that several axes part together, those parted by deprecated spellings of
+/// the implementation are found, others would run twice. Flat memory: for each set of
 /// collapses it keeps which values of each axis fall together.
 class EqualCells {
  public:

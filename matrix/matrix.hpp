@@ -30,7 +30,7 @@ struct Matrix {
   std::string description;
   std::string source;  ///< file name, or `built in`
   AxisList axes;  ///< every axis of the table, then fields by name, then composite axes by name
-  Cell base;      ///< the defaults applied, before any axis
+  Cell base;      ///< the defaults and the axes of one value applied
   std::vector<Filter> include;  ///< a cell must pass one, where there are any
   std::vector<Filter> exclude;  ///< and none of these
   Strategy strategy;

@@ -24,6 +24,9 @@ constexpr std::array<std::string_view, 9> known_keys{"name",     "description", 
 constexpr std::array<std::string_view, 2> known_limits{"max_ranks", "deadline_seconds"};
 constexpr std::array<std::string_view, 3> known_strategies{"exhaustive", "pairwise", "t-wise:N"};
 
+/// Value of an axis that the matrix does not list while its defaults set fields of it one by one.
+constexpr std::string_view mixed_token = "mixed";
+
 /// Reads one matrix; holds what the parts of a file share.
 class MatrixReader {
  public:
@@ -84,9 +87,13 @@ class MatrixReader {
       const std::string name(definition.name);
       auto found = listed.extract(name);
       Axis axis = found ? std::move(found.mapped()) : AxisBuilder::fixed(definition);
+      if (found) apply_alone(axis);
       if (const auto value = defaults.find(name); value != defaults.end()) {
         axis.default_token = value->second.token;
         if (!found) axis.values = {value->second};
+      } else if (!found && sets_any(axis.fields, defaults)) {
+        axis.values = {{std::string(mixed_token), std::nullopt, [](Cell&) {}}};
+        axis.default_token = mixed_token;
       }
       axes.push_back(std::move(axis));
     }
@@ -96,6 +103,7 @@ class MatrixReader {
         if (const auto value = defaults.find(name); value != defaults.end()) {
           axis.default_token = value->second.token;
         }
+        apply_alone(axis);
         axes.push_back(std::move(axis));
       }
     };
@@ -107,6 +115,18 @@ class MatrixReader {
       axis.default_index = index < 0 ? Axis::no_index : static_cast<std::uint32_t>(index);
     }
     matrix_.axes = std::make_shared<const std::vector<Axis>>(std::move(axes));
+  }
+
+  static bool sets_any(const std::vector<std::string>& fields,
+                       const std::map<std::string, AxisValue>& defaults) {
+    return std::any_of(fields.begin(), fields.end(), [&](const std::string& field) {
+      return defaults.find(field) != defaults.end();
+    });
+  }
+
+  /// An axis with one value sets it in every cell, so once in the base cell.
+  void apply_alone(const Axis& axis) {
+    if (axis.values.size() == 1) axis.values.front().apply(matrix_.base);
   }
 
   /// The default of each table axis, field and composite axis named under `defaults`; those of the

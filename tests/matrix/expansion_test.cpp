@@ -125,9 +125,18 @@ TEST(Expansion, AdmitsWhatIsIncludedAndNotExcluded) {
                                              "impl=local/scope=layer/pp=2"}));
 }
 
+TEST(BuiltinMatrices, SmokeKeepsItsIds) {
+  const Expansion smoke(load_matrix("smoke"));
+  for (const char* id : {"impl=none/scope=layer", "impl=local/scope=attn/pp=2",
+                         "impl=local/scope=full_iteration/pool=separate/dtype=fp64/optimizer=sgd/"
+                         "dropout=0/microbatches=3"}) {
+    EXPECT_TRUE(smoke.find(id).has_value()) << id;
+  }
+}
+
 TEST(BuiltinMatrices, FullIsTheProductOfItsAxes) {
   const Expansion full(load_matrix("full"));
-  EXPECT_EQ(full.size(), 3U * 65 * 16 * 4 * 2 * 2 * 3 * 2 * 4);
+  EXPECT_EQ(full.size(), 3U * 65 * 20 * 4 * 2 * 2 * 3 * 2 * 4);
   std::set<std::string> scopes;
   for (const Axis& axis : full.axes()) {
     if (axis.name != "scope") continue;

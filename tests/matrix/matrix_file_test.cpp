@@ -76,6 +76,24 @@ TEST(MatrixFile, TakesAFieldUnderItsOwnNameAsTheAxisThatSetsIt) {
   EXPECT_EQ(expansion.name(1).id, "impl=none/scope=layer/pp=2");
 }
 
+TEST(MatrixFile, DoesNotNameAValueThatItsDefaultsTookApart) {
+  const Expansion expansion(read_matrix(
+      R"({"name": "m", "defaults": {"attention_dropout": 0, "hidden_dropout": 0.2}})", "my.json"));
+  EXPECT_EQ(expansion.name(0).id, "impl=none/scope=layer");
+  EXPECT_EQ(expansion.cell(0).config.hidden_dropout, 0.2F);
+  Coordinates at;
+  expansion.coordinates(0, at);
+  EXPECT_FALSE(Filter::compile("dropout=0.1", expansion.matrix().axes, "f").selects(at));
+}
+
+TEST(MatrixFile, AppliesAnAxisOfOneValue) {
+  const Expansion expansion(
+      read_matrix(R"({"name": "m", "axes": {"pp": [2], "num_layers": [8]}})", "my.json"));
+  EXPECT_EQ(expansion.name(0).id, "impl=none/scope=layer/pp=2/num_layers=8");
+  EXPECT_EQ(expansion.cell(0).config.pipeline_model_parallel_size, 2);
+  EXPECT_EQ(expansion.cell(0).config.num_layers, 8);
+}
+
 TEST(MatrixFile, PlacesBrokenJsonByLineAndColumn) {
   EXPECT_THAT(message_of("{\"name\": \"m\",\n  \"axes\": {,}}"),
               HasSubstr("my.json, line 2, column 12: not valid JSON"));

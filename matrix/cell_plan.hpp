@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "matrix/cell_classifier.hpp"
+#include "matrix/expansion.hpp"
+
+namespace cgconform::matrix {
+
+struct PlanOptions {
+  std::string filter;      ///< expression of the command line; empty for all cells
+  std::uint64_t seed = 0;  ///< of the choices a strategy makes
+  TargetDevice device = TargetDevice::reference;
+};
+
+/// Counts over the cells of a plan: `total = run + refused + skipped`.
+struct PlanTotals {
+  std::uint64_t total = 0;
+  std::uint64_t run = 0;
+  std::uint64_t baseline = 0;  ///< of the run cells, those without graphs
+  std::uint64_t refused = 0;
+  std::uint64_t skipped = 0;
+  std::map<std::string, std::uint64_t> refused_by_rule;  ///< a cell counts under each of its rules
+  std::map<std::string, std::uint64_t> skipped_by_reason;
+
+  void count(const Classification& classification);
+};
+
+/// `total 48 = run 24 (6 baseline) + refused 16 + skipped 8`.
+std::string totals_line(const PlanTotals& totals);
+
+/// The cells chosen from a matrix by include and exclude, strategy and filter, classified on the
+/// way. Nothing is kept for each cell, so a plan of millions is walked in flat memory.
+class CellPlan {
+ public:
+  /// One cell on the walk; valid during the visit.
+  struct Entry {
+    std::uint64_t index;
+    const Coordinates& coordinates;
+    const Classification& classification;
+    const Cell& cell;        ///< as written
+    const Cell& normalised;  ///< as it runs
+  };
+
+  /// Throws InputError for a bad filter and where no cell is selected, naming the part of the
+  /// filter that excludes every cell where one alone does.
+  CellPlan(Matrix matrix, const PlanOptions& options);
+
+  const Expansion& expansion() const { return expansion_; }
+  TargetDevice device() const { return options_.device; }
+
+  /// Visits the selected cells: by index under `exhaustive`, by falling gain of coverage under
+  /// `pairwise`. Ends early where `visit` returns false.
+  void for_each(const std::function<bool(const Entry&)>& visit) const;
+
+  PlanTotals totals() const;
+
+  /// The reason of a skip for people.
+  std::string skip_reason(const Classification& classification) const;
+
+ private:
+  bool selects(std::span<const std::uint32_t> coordinates) const;
+  /// Cells of which an equal one is a duplicate.
+  CellClassifier classifier() const;
+  void refuse_empty() const;
+
+  Expansion expansion_;
+  PlanOptions options_;
+  std::optional<Filter> filter_;
+  std::optional<std::vector<std::uint64_t>> chosen_;  ///< of a strategy that chooses
+};
+
+/// Relative cost of a cell: layers times micro-batches times steps, over its eager and graph legs
+/// and their repeats, on all of its ranks together.
+std::uint64_t cell_cost(const Cell& cell);
+
+}  // namespace cgconform::matrix
