@@ -1,0 +1,99 @@
+#include "workloads/layers/layer_ops.hpp"
+
+#include <utility>
+
+#include "workloads/faults/fault_switches.hpp"
+#include "workloads/ops/dropout.hpp"
+#include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/gemm.hpp"
+#include "workloads/ops/layer_norm.hpp"
+
+namespace cgconform::workloads {
+
+Buffer make_buffer(LayerContext& context, DType dtype, const Shape& shape, std::string_view name) {
+  return Buffer(context.allocator, context.stream, context.pool, dtype, shape,
+                op_label(context, name));
+}
+
+std::string op_label(const LayerContext& context, std::string_view name) {
+  std::string label = context.label;
+  label += ' ';
+  label += name;
+  return label;
+}
+
+Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
+                      const Parameter* bias, std::string_view name) {
+  Buffer y = make_buffer(context, x.dtype, {x.shape[0], weight.weight.shape[0]}, name);
+  gemm(context.stream, y.view(), x, false, weight.weight, true, op_label(context, name));
+  if (bias != nullptr) add_bias(context.stream, y.view(), bias->weight, op_label(context, name));
+  return y;
+}
+
+Buffer linear_backward(LayerContext& context, const TensorView& grad_output, const TensorView& x,
+                       const Parameter& weight, const Parameter* bias, std::string_view name) {
+  const std::string label = op_label(context, name) + " backward";
+  Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
+  gemm(context.stream, grad_x.view(), grad_output, false, weight.weight, false, label);
+  gemm_accumulate(context.stream, weight.main_grad, grad_output, true, x, false, label);
+  if (bias != nullptr) bias_grad(context.stream, bias->main_grad, grad_output, label);
+  return grad_x;
+}
+
+Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
+                    const Parameter& bias, SavedActivations& saved, const std::string& name) {
+  Buffer output = make_buffer(context, x.dtype, x.shape, name);
+  Buffer normalised = make_buffer(context, x.dtype, x.shape, name + ".normalised");
+  Buffer deviation = make_buffer(context, x.dtype, {x.shape[0]}, name + ".reciprocal_deviation");
+  layer_norm_forward(context.stream, output.view(), normalised.view(), deviation.view(), x,
+                     weight.weight, bias.weight, op_label(context, name));
+  saved.keep(name + ".normalised", std::move(normalised));
+  saved.keep(name + ".reciprocal_deviation", std::move(deviation));
+  return output;
+}
+
+Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const Parameter& weight,
+                     const Parameter& bias, const SavedActivations& saved,
+                     const std::string& name) {
+  Buffer grad_x = make_buffer(context, grad_output.dtype, grad_output.shape, name);
+  layer_norm_backward(context.stream, grad_x.view(), weight.main_grad, bias.main_grad, grad_output,
+                      saved.at(name + ".normalised").view(),
+                      saved.at(name + ".reciprocal_deviation").view(), weight.weight,
+                      op_label(context, name) + " backward");
+  return grad_x;
+}
+
+Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
+               const std::string& name) {
+  if (!context.training || probability == 0.0F) return x;
+  const TensorView& input = x.view();
+  Buffer output = make_buffer(context, input.dtype, input.shape, name);
+  Buffer mask = make_buffer(context, DType::uint8, input.shape, name + ".mask");
+  const TensorView& state = context.rng.seed_and_offset;
+  const std::string label = op_label(context, name);
+  if (context.faults.is_on(Fault::f07a_offset_by_value)) {
+    const auto offset = static_cast<std::uint64_t>(context.step) * 1000 +
+                        static_cast<std::uint64_t>(context.microbatch);
+    dropout_by_value(context.stream, output.view(), mask.view(), state, input, probability, offset,
+                     label);
+  } else {
+    const std::uint32_t advance = context.faults.is_on(Fault::f07b_offset_not_advanced) ? 0 : 1;
+    dropout_forward(context.stream, output.view(), mask.view(), state, input, probability, advance,
+                    label);
+  }
+  if (context.tap != nullptr) context.tap->tap("dropout_mask:" + name, mask.view());
+  saved.keep(name + ".mask", std::move(mask));
+  return output;
+}
+
+Buffer dropout_grad(LayerContext& context, Buffer grad, float probability,
+                    const SavedActivations& saved, const std::string& name) {
+  if (probability == 0.0F) return grad;
+  const TensorView& input = grad.view();
+  Buffer grad_x = make_buffer(context, input.dtype, input.shape, name);
+  dropout_backward(context.stream, grad_x.view(), input, saved.at(name + ".mask").view(),
+                   probability, op_label(context, name) + " backward");
+  return grad_x;
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "workloads/layers/layer.hpp"
+
+namespace cgconform::workloads {
+
+/// A buffer from the context's pool, labelled "<context label> <name>".
+Buffer make_buffer(LayerContext& context, DType dtype, const Shape& shape, std::string_view name);
+
+/// Label of an op of the call: "<context label> <name>".
+std::string op_label(const LayerContext& context, std::string_view name);
+
+/// y [rows, out] = x [rows, in] weight^T, plus the bias where it is given.
+Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
+                      const Parameter* bias, std::string_view name);
+
+/// Adds the weight's and bias's gradients and returns the gradient of x.
+Buffer linear_backward(LayerContext& context, const TensorView& grad_output, const TensorView& x,
+                       const Parameter& weight, const Parameter* bias, std::string_view name);
+
+/// Layer norm; keeps what its backward needs in `saved` under `name`.
+Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
+                    const Parameter& bias, SavedActivations& saved, const std::string& name);
+Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const Parameter& weight,
+                     const Parameter& bias, const SavedActivations& saved, const std::string& name);
+
+/// Dropout with the mask kept in `saved` and tapped as "dropout_mask:<name>". Gives `x` back where
+/// there is nothing to drop.
+Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
+               const std::string& name);
+/// The gradient through `dropout`; gives `grad` back where nothing was dropped.
+Buffer dropout_grad(LayerContext& context, Buffer grad, float probability,
+                    const SavedActivations& saved, const std::string& name);
+
+}  // namespace cgconform::workloads

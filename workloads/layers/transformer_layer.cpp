@@ -1,0 +1,234 @@
+#include "workloads/layers/transformer_layer.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "workloads/layers/layer_ops.hpp"
+#include "workloads/ops/attention.hpp"
+#include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/gemm.hpp"
+
+namespace cgconform::workloads {
+
+namespace {
+
+constexpr std::int32_t qkv_parts = 3;
+constexpr const char* part_names[qkv_parts] = {"query", "key", "value"};
+
+ParameterInit scaled(std::int32_t fan_in) {
+  return {0.0F, 1.0F / std::sqrt(static_cast<float>(fan_in))};
+}
+
+constexpr ParameterInit norm_weight_init{1.0F, 0.02F};
+constexpr ParameterInit bias_init{0.0F, 0.02F};
+
+float softmax_scale(std::int64_t head_size) {
+  return 1.0F / std::sqrt(static_cast<float>(head_size));
+}
+
+}  // namespace
+
+TransformerLayer::TransformerLayer(std::string name, const TransformerShape& shape,
+                                   ParameterStore& store, std::uint64_t first_number)
+    : name_(std::move(name)), shape_(shape) {
+  const std::int64_t hidden = shape_.hidden;
+  const std::int64_t ffn = shape_.ffn_hidden;
+  const auto add = [&](Index index, const char* parameter_name, const Shape& extents,
+                       const ParameterInit& init) {
+    parameters_.push_back(store.add(parameter_name, extents, init, first_number + index));
+  };
+  add(input_norm_weight, "input_layernorm.weight", {hidden}, norm_weight_init);
+  add(input_norm_bias, "input_layernorm.bias", {hidden}, bias_init);
+  add(qkv_weight, "self_attention.linear_qkv.weight", {3 * hidden, hidden}, scaled(shape_.hidden));
+  add(projection_weight, "self_attention.linear_proj.weight", {hidden, hidden},
+      scaled(shape_.hidden));
+  add(mlp_norm_weight, "pre_mlp_layernorm.weight", {hidden}, norm_weight_init);
+  add(mlp_norm_bias, "pre_mlp_layernorm.bias", {hidden}, bias_init);
+  add(fc1_weight, "mlp.linear_fc1.weight", {ffn, hidden}, scaled(shape_.hidden));
+  add(fc2_weight, "mlp.linear_fc2.weight", {hidden, ffn}, scaled(shape_.ffn_hidden));
+  if (!shape_.bias) return;
+  add(qkv_bias, "self_attention.linear_qkv.bias", {3 * hidden}, bias_init);
+  add(projection_bias, "self_attention.linear_proj.bias", {hidden}, bias_init);
+  add(fc1_bias, "mlp.linear_fc1.bias", {ffn}, bias_init);
+  add(fc2_bias, "mlp.linear_fc2.bias", {hidden}, bias_init);
+}
+
+Buffer TransformerLayer::forward(LayerContext& context, const TensorView& input,
+                                 SavedActivations& saved) {
+  const Buffer attended = attention_forward(context, input, saved);
+  return mlp_forward(context, attended.view(), saved);
+}
+
+Buffer TransformerLayer::backward(LayerContext& context, const TensorView& grad_output,
+                                  SavedActivations& saved) {
+  const Buffer grad_attended = mlp_backward(context, grad_output, saved);
+  return attention_backward(context, grad_attended.view(), saved);
+}
+
+Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorView& input,
+                                           SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const DType dtype = input.dtype;
+  const Shape per_head{head_count(), shape_.length, head_size()};
+  const Shape per_score{head_count(), shape_.length, shape_.length};
+
+  Buffer normed = norm_forward(context, input, parameter(input_norm_weight),
+                               parameter(input_norm_bias), saved, "input_layernorm");
+  const Buffer qkv =
+      linear_forward(context, normed.view(), parameter(qkv_weight),
+                     shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");
+  saved.keep("input_layernorm.output", std::move(normed));
+
+  Buffer parts[qkv_parts];
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    parts[part] = make_buffer(context, dtype, per_head, part_names[part]);
+    split_heads(stream, parts[part].view(), qkv.view(), shape_.sequences, part, qkv_parts,
+                op_label(context, part_names[part]));
+  }
+  const Buffer scores = make_buffer(context, dtype, per_score, "scores");
+  gemm(stream, scores.view(), parts[0].view(), false, parts[1].view(), true,
+       op_label(context, "scores"));
+  Buffer probabilities = make_buffer(context, dtype, per_score, "probabilities");
+  causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
+                         op_label(context, "probabilities"));
+  const bool drops = context.training && shape_.attention_dropout != 0.0F;
+  Buffer kept_probabilities;
+  if (drops) {
+    kept_probabilities = make_buffer(context, dtype, per_score, "probabilities");
+    stream.copy(kept_probabilities.view(), probabilities.view(),
+                op_label(context, "keep probabilities"));
+  }
+  Buffer dropped = dropout(context, std::move(probabilities), shape_.attention_dropout, saved,
+                           "core_attention.dropout");
+  const Buffer heads = make_buffer(context, dtype, per_head, "context");
+  gemm(stream, heads.view(), dropped.view(), false, parts[2].view(), false,
+       op_label(context, "context"));
+  Buffer merged = make_buffer(context, dtype, {shape_.tokens(), shape_.hidden}, "merged");
+  merge_heads(stream, merged.view(), heads.view(), shape_.sequences, 0, 1,
+              op_label(context, "merged"));
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    saved.keep(part_names[part], std::move(parts[part]));
+  }
+  if (drops) saved.keep("probabilities", std::move(kept_probabilities));
+  saved.keep("dropped_probabilities", std::move(dropped));
+
+  Buffer projected = linear_forward(context, merged.view(), parameter(projection_weight),
+                                    shape_.bias ? &parameter(projection_bias) : nullptr,
+                                    "self_attention.linear_proj");
+  saved.keep("merged", std::move(merged));
+  const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
+                                  "self_attention.dropout");
+  Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
+  add(stream, output.view(), input, attended.view(), op_label(context, "attention residual"));
+  return output;
+}
+
+Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorView& grad_output,
+                                            SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const DType dtype = grad_output.dtype;
+  const Shape per_head{head_count(), shape_.length, head_size()};
+  const Shape per_score{head_count(), shape_.length, shape_.length};
+
+  Buffer grad = make_buffer(context, dtype, grad_output.shape, "attention residual");
+  stream.copy(grad.view(), grad_output, op_label(context, "attention residual backward"));
+  grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved,
+                      "self_attention.dropout");
+  const Buffer grad_merged = linear_backward(
+      context, grad.view(), saved.at("merged").view(), parameter(projection_weight),
+      shape_.bias ? &parameter(projection_bias) : nullptr, "self_attention.linear_proj");
+  const Buffer grad_heads = make_buffer(context, dtype, per_head, "context");
+  split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
+              op_label(context, "merged backward"));
+
+  const TensorView& query = saved.at("query").view();
+  const TensorView& key = saved.at("key").view();
+  const TensorView& value = saved.at("value").view();
+  const TensorView& dropped = saved.at("dropped_probabilities").view();
+  Buffer grad_parts[qkv_parts];
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    grad_parts[part] = make_buffer(context, dtype, per_head, part_names[part]);
+  }
+  gemm(stream, grad_parts[2].view(), dropped, true, grad_heads.view(), false,
+       op_label(context, "value backward"));
+  Buffer grad_probabilities = make_buffer(context, dtype, per_score, "probabilities");
+  gemm(stream, grad_probabilities.view(), grad_heads.view(), false, value, true,
+       op_label(context, "probabilities backward"));
+  const bool dropped_any = shape_.attention_dropout != 0.0F;
+  grad_probabilities = dropout_grad(context, std::move(grad_probabilities),
+                                    shape_.attention_dropout, saved, "core_attention.dropout");
+  const Buffer grad_scores = make_buffer(context, dtype, per_score, "scores");
+  causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
+                          dropped_any ? saved.at("probabilities").view() : dropped,
+                          softmax_scale(head_size()), op_label(context, "scores backward"));
+  gemm(stream, grad_parts[0].view(), grad_scores.view(), false, key, false,
+       op_label(context, "query backward"));
+  gemm(stream, grad_parts[1].view(), grad_scores.view(), true, query, false,
+       op_label(context, "key backward"));
+
+  const Buffer grad_qkv =
+      make_buffer(context, dtype, {shape_.tokens(), 3 * std::int64_t{shape_.hidden}}, "qkv");
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    merge_heads(stream, grad_qkv.view(), grad_parts[part].view(), shape_.sequences, part, qkv_parts,
+                op_label(context, "qkv backward"));
+  }
+  const Buffer grad_normed = linear_backward(
+      context, grad_qkv.view(), saved.at("input_layernorm.output").view(), parameter(qkv_weight),
+      shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");
+  const Buffer grad_branch =
+      norm_backward(context, grad_normed.view(), parameter(input_norm_weight),
+                    parameter(input_norm_bias), saved, "input_layernorm");
+  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
+  add(stream, grad_input.view(), grad_output, grad_branch.view(),
+      op_label(context, "attention residual backward"));
+  return grad_input;
+}
+
+Buffer TransformerLayer::mlp_forward(LayerContext& context, const TensorView& input,
+                                     SavedActivations& saved) {
+  Stream& stream = context.stream;
+  Buffer normed = norm_forward(context, input, parameter(mlp_norm_weight), parameter(mlp_norm_bias),
+                               saved, "pre_mlp_layernorm");
+  Buffer expanded = linear_forward(context, normed.view(), parameter(fc1_weight),
+                                   shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
+  Buffer activated = make_buffer(context, input.dtype, expanded.view().shape, "mlp.activation");
+  gelu_forward(stream, activated.view(), expanded.view(), op_label(context, "mlp.activation"));
+  Buffer contracted =
+      linear_forward(context, activated.view(), parameter(fc2_weight),
+                     shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
+  saved.keep("pre_mlp_layernorm.output", std::move(normed));
+  saved.keep("mlp.linear_fc1.output", std::move(expanded));
+  saved.keep("mlp.activation.output", std::move(activated));
+  const Buffer branch =
+      dropout(context, std::move(contracted), shape_.hidden_dropout, saved, "mlp.dropout");
+  Buffer output = make_buffer(context, input.dtype, input.shape, "output");
+  add(stream, output.view(), input, branch.view(), op_label(context, "mlp residual"));
+  return output;
+}
+
+Buffer TransformerLayer::mlp_backward(LayerContext& context, const TensorView& grad_output,
+                                      SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const DType dtype = grad_output.dtype;
+  Buffer grad = make_buffer(context, dtype, grad_output.shape, "mlp residual");
+  stream.copy(grad.view(), grad_output, op_label(context, "mlp residual backward"));
+  grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved, "mlp.dropout");
+  const Buffer grad_activated = linear_backward(
+      context, grad.view(), saved.at("mlp.activation.output").view(), parameter(fc2_weight),
+      shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
+  const TensorView& expanded = saved.at("mlp.linear_fc1.output").view();
+  const Buffer grad_expanded = make_buffer(context, dtype, expanded.shape, "mlp.activation");
+  gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
+                op_label(context, "mlp.activation backward"));
+  const Buffer grad_normed = linear_backward(
+      context, grad_expanded.view(), saved.at("pre_mlp_layernorm.output").view(),
+      parameter(fc1_weight), shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
+  const Buffer grad_branch = norm_backward(context, grad_normed.view(), parameter(mlp_norm_weight),
+                                           parameter(mlp_norm_bias), saved, "pre_mlp_layernorm");
+  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_attended");
+  add(stream, grad_input.view(), grad_output, grad_branch.view(),
+      op_label(context, "mlp residual backward"));
+  return grad_input;
+}
+
+}  // namespace cgconform::workloads

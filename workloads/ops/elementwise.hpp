@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads {
+
+extern const OpDeclaration add_op;
+extern const OpDeclaration accumulate_op;
+extern const OpDeclaration add_bias_op;
+extern const OpDeclaration bias_grad_op;
+extern const OpDeclaration gelu_forward_op;
+extern const OpDeclaration gelu_backward_op;
+
+/// sum = a + b, element by element.
+void add(Stream& stream, const TensorView& sum, const TensorView& a, const TensorView& b,
+         std::string label);
+
+/// destination += source, element by element; equal types and sizes.
+void accumulate(Stream& stream, const TensorView& destination, const TensorView& source,
+                std::string label);
+
+/// Adds bias [columns] to every row of x [rows, columns].
+void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::string label);
+
+/// Adds the column sums of grad_output [rows, columns] to grad_bias [columns].
+void bias_grad(Stream& stream, const TensorView& grad_bias, const TensorView& grad_output,
+               std::string label);
+
+/// output = x * Phi(x), the exact (erf) GELU.
+void gelu_forward(Stream& stream, const TensorView& output, const TensorView& x, std::string label);
+void gelu_backward(Stream& stream, const TensorView& grad_x, const TensorView& grad_output,
+                   const TensorView& x, std::string label);
+
+}  // namespace cgconform::workloads

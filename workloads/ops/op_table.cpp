@@ -1,0 +1,49 @@
+#include "workloads/ops/op_table.hpp"
+
+#include <array>
+
+#include "workloads/ops/attention.hpp"
+#include "workloads/ops/dropout.hpp"
+#include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/embedding_and_loss.hpp"
+#include "workloads/ops/gemm.hpp"
+#include "workloads/ops/layer_norm.hpp"
+#include "workloads/ops/optimizer.hpp"
+#include "workloads/ops/verification.hpp"
+
+namespace cgconform::workloads {
+
+std::span<const OpDeclaration* const> op_table() {
+  static constexpr std::array<const OpDeclaration*, 27> table{
+      &gemm_op,
+      &gemm_accumulate_op,
+      &add_op,
+      &accumulate_op,
+      &add_bias_op,
+      &bias_grad_op,
+      &gelu_forward_op,
+      &gelu_backward_op,
+      &layer_norm_forward_op,
+      &layer_norm_backward_op,
+      &split_heads_op,
+      &merge_heads_op,
+      &causal_softmax_forward_op,
+      &causal_softmax_backward_op,
+      &dropout_forward_op,
+      &dropout_by_value_op,
+      &dropout_backward_op,
+      &fill_normal_op,
+      &embedding_forward_op,
+      &embedding_backward_op,
+      &cross_entropy_forward_op,
+      &cross_entropy_backward_op,
+      &sgd_step_op,
+      &adam_step_op,
+      &advance_step_op,
+      &checksum_op,
+      &compare_op,
+  };
+  return table;
+}
+
+}  // namespace cgconform::workloads

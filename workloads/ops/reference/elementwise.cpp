@@ -1,0 +1,91 @@
+#include <cmath>
+#include <numbers>
+
+#include "workloads/ops/reference/kernel_access.hpp"
+#include "workloads/ops/reference/kernels.hpp"
+
+namespace cgconform::workloads::reference {
+
+namespace {
+
+template <typename T>
+T normal_density(T x) {
+  return std::exp(T{-0.5} * x * x) / std::sqrt(T{2} * std::numbers::pi_v<T>);
+}
+
+template <typename T>
+T normal_distribution(T x) {
+  return T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>));
+}
+
+}  // namespace
+
+void add(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* sum = elements<T>(call, 0);
+    const T* a = elements<T>(call, 1);
+    const T* b = elements<T>(call, 2);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) sum[i] = a[i] + b[i];
+  });
+}
+
+void accumulate(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* destination = elements<T>(call, 0);
+    const T* source = elements<T>(call, 1);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) destination[i] += source[i];
+  });
+}
+
+void add_bias(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* x = elements<T>(call, 0);
+    const T* bias = elements<T>(call, 1);
+    const std::int64_t columns = call.operand(1).elements();
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) x[i] += bias[i % columns];
+  });
+}
+
+void bias_grad(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* grad_bias = elements<T>(call, 0);
+    const T* grad_output = elements<T>(call, 1);
+    const std::int64_t columns = call.operand(0).elements();
+    const std::int64_t rows = call.operand(1).elements() / columns;
+    for (std::int64_t column = 0; column < columns; ++column) {
+      T sum = 0;
+      for (std::int64_t row = 0; row < rows; ++row) sum += grad_output[row * columns + column];
+      grad_bias[column] += sum;
+    }
+  });
+}
+
+void gelu_forward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* output = elements<T>(call, 0);
+    const T* x = elements<T>(call, 1);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      output[i] = x[i] * normal_distribution(x[i]);
+    }
+  });
+}
+
+void gelu_backward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    T* grad_x = elements<T>(call, 0);
+    const T* grad_output = elements<T>(call, 1);
+    const T* x = elements<T>(call, 2);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      const T slope = normal_distribution(x[i]) + x[i] * normal_density(x[i]);
+      grad_x[i] = grad_output[i] * slope;
+    }
+  });
+}
+
+}  // namespace cgconform::workloads::reference

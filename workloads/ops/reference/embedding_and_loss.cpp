@@ -1,0 +1,103 @@
+#include "workloads/ops/embedding_and_loss.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/ops/reference/kernel_access.hpp"
+#include "workloads/ops/reference/kernels.hpp"
+
+namespace cgconform::workloads::reference {
+
+namespace {
+
+/// `index`, or 0 where it is not below `count`: wrong tokens give wrong numbers, not wild accesses.
+std::int64_t table_row(std::int32_t index, std::int64_t count) {
+  return index >= 0 && index < count ? index : 0;
+}
+
+template <typename T>
+std::int64_t counted_rows(const T* loss_mask, std::int64_t rows) {
+  return std::count_if(loss_mask, loss_mask + rows, [](T value) { return value != T{0}; });
+}
+
+}  // namespace
+
+void embedding_forward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t rows = extent(call, 0, 0);
+    const std::int64_t hidden = extent(call, 0, 1);
+    const auto* tokens = elements<const std::int32_t>(call, 1);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* token = elements<T>(call, 2) + table_row(tokens[row], extent(call, 2, 0)) * hidden;
+      const T* position = elements<T>(call, 3) + row % extent(call, 3, 0) * hidden;
+      T* output = elements<T>(call, 0) + row * hidden;
+      for (std::int64_t i = 0; i < hidden; ++i) output[i] = token[i] + position[i];
+    }
+  });
+}
+
+void embedding_backward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t rows = extent(call, 3, 0);
+    const std::int64_t hidden = extent(call, 3, 1);
+    const auto* tokens = elements<const std::int32_t>(call, 2);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* token = elements<T>(call, 0) + table_row(tokens[row], extent(call, 0, 0)) * hidden;
+      T* position = elements<T>(call, 1) + row % extent(call, 1, 0) * hidden;
+      const T* grad_output = elements<T>(call, 3) + row * hidden;
+      for (std::int64_t i = 0; i < hidden; ++i) {
+        token[i] += grad_output[i];
+        position[i] += grad_output[i];
+      }
+    }
+  });
+}
+
+void cross_entropy_forward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t rows = extent(call, 2, 0);
+    const std::int64_t vocabulary = extent(call, 2, 1);
+    const auto* labels = elements<const std::int32_t>(call, 3);
+    const T* loss_mask = elements<T>(call, 4);
+    T total = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* logits = elements<T>(call, 2) + row * vocabulary;
+      T* probabilities = elements<T>(call, 1) + row * vocabulary;
+      const T largest = *std::max_element(logits, logits + vocabulary);
+      T sum = 0;
+      for (std::int64_t i = 0; i < vocabulary; ++i) {
+        probabilities[i] = std::exp(logits[i] - largest);
+        sum += probabilities[i];
+      }
+      for (std::int64_t i = 0; i < vocabulary; ++i) probabilities[i] /= sum;
+      const T chosen = logits[table_row(labels[row], vocabulary)];
+      total += loss_mask[row] * (std::log(sum) + largest - chosen);
+    }
+    const std::int64_t counted = counted_rows(loss_mask, rows);
+    *elements<T>(call, 0) = counted == 0 ? T{0} : total / static_cast<T>(counted);
+  });
+}
+
+void cross_entropy_backward(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const auto grad_scale = static_cast<T>(call.params.as<LossParams>().grad_scale);
+    const std::int64_t rows = extent(call, 0, 0);
+    const std::int64_t vocabulary = extent(call, 0, 1);
+    const auto* labels = elements<const std::int32_t>(call, 2);
+    const T* loss_mask = elements<T>(call, 3);
+    const std::int64_t counted = counted_rows(loss_mask, rows);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* grad_logits = elements<T>(call, 0) + row * vocabulary;
+      const T* probabilities = elements<T>(call, 1) + row * vocabulary;
+      const T weight = counted == 0 ? T{0} : grad_scale * loss_mask[row] / static_cast<T>(counted);
+      for (std::int64_t i = 0; i < vocabulary; ++i) grad_logits[i] = weight * probabilities[i];
+      grad_logits[table_row(labels[row], vocabulary)] -= weight;
+    }
+  });
+}
+
+}  // namespace cgconform::workloads::reference

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "workloads/ops/op.hpp"
+
+/// The reference kernel of each op: serial, deterministic, and as plain as the formula. Each takes
+/// the operands that its declaration lists.
+namespace cgconform::workloads::reference {
+
+void gemm(const OpCall& call);
+void gemm_accumulate(const OpCall& call);
+
+void add(const OpCall& call);
+void accumulate(const OpCall& call);
+void add_bias(const OpCall& call);
+void bias_grad(const OpCall& call);
+void gelu_forward(const OpCall& call);
+void gelu_backward(const OpCall& call);
+
+void layer_norm_forward(const OpCall& call);
+void layer_norm_backward(const OpCall& call);
+
+void split_heads(const OpCall& call);
+void merge_heads(const OpCall& call);
+void causal_softmax_forward(const OpCall& call);
+void causal_softmax_backward(const OpCall& call);
+
+void dropout_forward(const OpCall& call);
+void dropout_by_value(const OpCall& call);
+void dropout_backward(const OpCall& call);
+void fill_normal(const OpCall& call);
+
+void embedding_forward(const OpCall& call);
+void embedding_backward(const OpCall& call);
+void cross_entropy_forward(const OpCall& call);
+void cross_entropy_backward(const OpCall& call);
+
+void sgd_step(const OpCall& call);
+void adam_step(const OpCall& call);
+void advance_step(const OpCall& call);
+
+void checksum(const OpCall& call);
+void compare(const OpCall& call);
+
+}  // namespace cgconform::workloads::reference

@@ -1,0 +1,130 @@
+#include "workloads/ops/verification.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "workloads/ops/reference/kernel_access.hpp"
+#include "workloads/ops/reference/kernels.hpp"
+
+namespace cgconform::workloads::reference {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t value) {
+  value ^= value >> 30;
+  value *= 0xBF58476D1CE4E5B9ULL;
+  value ^= value >> 27;
+  value *= 0x94D049BB133111EBULL;
+  return value ^ (value >> 31);
+}
+
+/// Distance in representable numbers; the bits of floating types are ordered as integers once the
+/// negative half is mirrored.
+template <typename T>
+std::int64_t ulp_distance(T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  const auto ordered = [](T value) {
+    const auto bits = std::bit_cast<Bits>(value);
+    return static_cast<std::int64_t>(bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits);
+  };
+  const std::int64_t left = ordered(a);
+  const std::int64_t right = ordered(b);
+  std::int64_t distance = 0;
+  if (__builtin_sub_overflow(left, right, &distance)) {
+    return std::numeric_limits<std::int64_t>::max();
+  }
+  return distance < 0 ? -distance : distance;
+}
+
+template <typename T>
+bool is_close(T expected, T actual, const CompareParams& params) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(expected) || std::isnan(actual)) {
+      return std::isnan(expected) && std::isnan(actual);
+    }
+    if (std::isinf(expected) || std::isinf(actual)) return expected == actual;
+    const double difference = std::abs(static_cast<double>(actual) - static_cast<double>(expected));
+    return difference <=
+           params.absolute + params.relative * std::abs(static_cast<double>(expected));
+  } else {
+    return expected == actual;
+  }
+}
+
+template <typename T>
+void note_difference(T expected, T actual, CompareOutcome& outcome) {
+  const auto wanted = static_cast<double>(expected);
+  double difference = std::abs(static_cast<double>(actual) - wanted);
+  if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
+  outcome.max_abs = std::max(outcome.max_abs, difference);
+  const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / std::abs(wanted);
+  outcome.max_rel = std::max(outcome.max_rel, std::isnan(relative) ? difference : relative);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isnan(expected) && !std::isnan(actual)) {
+      outcome.max_ulp = std::max(outcome.max_ulp, ulp_distance(expected, actual));
+    }
+  }
+}
+
+template <typename T>
+void compare_elements(const OpCall& call) {
+  const auto params = call.params.as<CompareParams>();
+  const T* expected = elements<T>(call, 1);
+  const T* actual = elements<T>(call, 2);
+  CompareOutcome outcome;
+  outcome.element_count = call.operand(1).elements();
+  for (std::int64_t i = 0; i < outcome.element_count; ++i) {
+    const bool good = params.bitwise ? std::memcmp(expected + i, actual + i, sizeof(T)) == 0
+                                     : is_close(expected[i], actual[i], params);
+    if (good) continue;
+    if (outcome.bad_count++ == 0) {
+      outcome.first_bad_index = i;
+      outcome.expected = static_cast<double>(expected[i]);
+      outcome.actual = static_cast<double>(actual[i]);
+    }
+    note_difference(expected[i], actual[i], outcome);
+  }
+  std::memcpy(call.operand(0).data, &outcome, sizeof(outcome));
+}
+
+}  // namespace
+
+void checksum(const OpCall& call) {
+  const auto* bytes = elements<const std::uint8_t>(call, 1);
+  const std::int64_t count = call.operand(1).bytes();
+  std::uint64_t sum = mix(static_cast<std::uint64_t>(count));
+  for (std::int64_t start = 0, position = 1; start < count; start += 8, ++position) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + start,
+                static_cast<std::size_t>(std::min<std::int64_t>(8, count - start)));
+    sum += mix(word ^ mix(static_cast<std::uint64_t>(position)));
+  }
+  *elements<std::uint64_t>(call, 0) = sum;
+}
+
+void compare(const OpCall& call) {
+  switch (call.operand(1).dtype) {
+    case DType::fp32:
+      return compare_elements<float>(call);
+    case DType::fp64:
+      return compare_elements<double>(call);
+    case DType::int32:
+      return compare_elements<std::int32_t>(call);
+    case DType::int64:
+      return compare_elements<std::int64_t>(call);
+    case DType::uint64:
+      return compare_elements<std::uint64_t>(call);
+    case DType::uint8:
+      return compare_elements<std::uint8_t>(call);
+    case DType::bf16:
+    case DType::fp16:
+      // Compared as bit patterns: exact, without a decoded value.
+      return compare_elements<std::uint16_t>(call);
+  }
+}
+
+}  // namespace cgconform::workloads::reference

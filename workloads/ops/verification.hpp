@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads {
+
+extern const OpDeclaration checksum_op;
+extern const OpDeclaration compare_op;
+
+/// Writes a 64-bit hash of the bytes of `source` into `cell`, one uint64. Every word is mixed with
+/// its position, so equal values in another order hash differently.
+void checksum(Stream& stream, const TensorView& cell, const TensorView& source, std::string label);
+
+/// How `compare` judges an element.
+struct CompareParams {
+  bool bitwise = true;
+  double relative = 0.0;  ///< |actual - expected| <= absolute + relative * |expected| is close
+  double absolute = 0.0;
+};
+
+/// What `compare` writes, as bytes. Under `bitwise` an element is bad where any bit differs, so -0
+/// differs from 0 and NaN payloads count. Otherwise NaN is close to NaN only, and an infinity to
+/// the same infinity only.
+struct CompareOutcome {
+  std::int64_t element_count = 0;
+  std::int64_t bad_count = 0;
+  std::int64_t first_bad_index = -1;
+  double expected = 0.0;  ///< at the first bad index
+  double actual = 0.0;
+  double max_abs = 0.0;  ///< over bad elements; infinite where NaN or an infinity met a number
+  double max_rel = 0.0;
+  std::int64_t max_ulp = 0;  ///< over elements of which neither is NaN; floating types only
+};
+
+/// Compares two tensors of equal type and extents; `outcome` is a uint8 tensor of
+/// sizeof(CompareOutcome) bytes. Throws InternalError where type or extents differ.
+void compare(Stream& stream, const TensorView& outcome, const TensorView& expected,
+             const TensorView& actual, const CompareParams& params, std::string label);
+
+}  // namespace cgconform::workloads
