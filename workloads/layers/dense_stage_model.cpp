@@ -1,0 +1,194 @@
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/parameter_store.hpp"
+#include "workloads/layers/transformer_layer.hpp"
+#include "workloads/ops/embedding_and_loss.hpp"
+#include "workloads/training/stage_model.hpp"
+
+namespace cgconform::workloads {
+
+namespace {
+
+constexpr ParameterInit table_init{0.0F, 0.5F};
+constexpr ParameterInit norm_weight_init{1.0F, 0.02F};
+constexpr ParameterInit norm_bias_init{0.0F, 0.02F};
+constexpr ParameterInit head_init{0.0F, 0.2F};
+
+/// Numbers of the parameters outside of layers; layers follow.
+enum ParameterNumber : std::uint64_t {
+  token_table_number,
+  position_table_number,
+  final_norm_weight_number,
+  final_norm_bias_number,
+  output_weight_number,
+  first_layer_number,
+};
+
+DType model_type(const matrix::Cell& cell) {
+  switch (cell.config.params_dtype) {
+    case matrix::ParamsDtype::fp32:
+      return DType::fp32;
+    case matrix::ParamsDtype::fp64:
+      return DType::fp64;
+    default:
+      throw Error("the workload trains in fp32 and fp64; this cell asks for another params_dtype");
+  }
+}
+
+TransformerShape layer_shape(const matrix::Cell& cell) {
+  const matrix::TrainingConfig& config = cell.config;
+  if (config.hidden_size % config.num_attention_heads != 0) {
+    throw Error(fmt::format("hidden_size {} is not a multiple of num_attention_heads {}",
+                            config.hidden_size, config.num_attention_heads));
+  }
+  TransformerShape shape;
+  shape.sequences = config.micro_batch_size;
+  shape.length = config.seq_length;
+  shape.hidden = config.hidden_size;
+  shape.heads = config.num_attention_heads;
+  shape.ffn_hidden = cell.shape.ffn_hidden_size;
+  shape.attention_dropout = config.attention_dropout;
+  shape.hidden_dropout = config.hidden_dropout;
+  shape.bias = config.add_bias_linear;
+  return shape;
+}
+
+/// Embedding, transformer layers, final norm and output projection, as far as the stage has them.
+class DenseStageModel final : public StageModel {
+ public:
+  DenseStageModel(const matrix::Cell& cell, std::uint64_t seed, int stage,
+                  CachingAllocator& allocator, Stream& stream)
+      : first_(stage == 0),
+        last_(stage + 1 == cell.config.pipeline_model_parallel_size),
+        grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches)),
+        shape_(layer_shape(cell)),
+        store_(allocator, stream, model_type(cell), seed) {
+    const std::int32_t stages = cell.config.pipeline_model_parallel_size;
+    if (cell.config.num_layers % stages != 0) {
+      throw Error(fmt::format("num_layers {} is not a multiple of pipeline_model_parallel_size {}",
+                              cell.config.num_layers, stages));
+    }
+    const std::int32_t count = cell.config.num_layers / stages;
+    first_layer_ = stage * count;
+    const std::int64_t hidden = shape_.hidden;
+    const std::int64_t vocabulary = cell.shape.vocab_size;
+    if (first_) {
+      token_table_ = add("embedding.word_embeddings.weight", {vocabulary, hidden}, table_init,
+                         token_table_number);
+      position_table_ = add("embedding.position_embeddings.weight", {shape_.length, hidden},
+                            table_init, position_table_number);
+    }
+    for (std::int32_t layer = first_layer_; layer < first_layer_ + count; ++layer) add_layer(layer);
+    if (last_) {
+      final_norm_weight_ =
+          add("final_layernorm.weight", {hidden}, norm_weight_init, final_norm_weight_number);
+      final_norm_bias_ =
+          add("final_layernorm.bias", {hidden}, norm_bias_init, final_norm_bias_number);
+      output_weight_ =
+          add("output_layer.weight", {vocabulary, hidden}, head_init, output_weight_number);
+    }
+  }
+
+  bool first() const override { return first_; }
+  bool last() const override { return last_; }
+  std::int32_t first_layer() const override { return first_layer_; }
+  std::span<Layer* const> layers() const override { return layer_views_; }
+  std::span<const StageParameter> parameters() const override { return parameters_; }
+
+  Buffer embed(LayerContext& context, const TensorView& tokens) override {
+    Buffer output = make_buffer(context, token_table_.weight.dtype,
+                                {shape_.tokens(), shape_.hidden}, "embedding");
+    embedding_forward(context.stream, output.view(), tokens, token_table_.weight,
+                      position_table_.weight, op_label(context, "embedding"));
+    return output;
+  }
+
+  void embed_backward(LayerContext& context, const TensorView& tokens,
+                      const TensorView& grad_output) override {
+    embedding_backward(context.stream, token_table_.main_grad, position_table_.main_grad, tokens,
+                       grad_output, op_label(context, "embedding backward"));
+  }
+
+  Buffer loss(LayerContext& context, const TensorView& hidden, const TensorView& labels,
+              const TensorView& loss_mask, SavedActivations& saved) override {
+    Buffer normed = norm_forward(context, hidden, final_norm_weight_, final_norm_bias_, saved,
+                                 "final_layernorm");
+    const Buffer logits =
+        linear_forward(context, normed.view(), output_weight_, nullptr, "output_layer");
+    saved.keep("final_layernorm.output", std::move(normed));
+    Buffer probabilities =
+        make_buffer(context, logits.view().dtype, logits.view().shape, "loss.probabilities");
+    Buffer loss = make_buffer(context, logits.view().dtype, {}, "loss");
+    cross_entropy_forward(context.stream, loss.view(), probabilities.view(), logits.view(), labels,
+                          loss_mask, op_label(context, "loss"));
+    saved.keep("loss.probabilities", std::move(probabilities));
+    return loss;
+  }
+
+  Buffer loss_backward(LayerContext& context, const TensorView& labels, const TensorView& loss_mask,
+                       SavedActivations& saved) override {
+    const TensorView& probabilities = saved.at("loss.probabilities").view();
+    const Buffer grad_logits =
+        make_buffer(context, probabilities.dtype, probabilities.shape, "logits");
+    cross_entropy_backward(context.stream, grad_logits.view(), probabilities, labels, loss_mask,
+                           grad_scale_, op_label(context, "loss backward"));
+    const Buffer grad_normed =
+        linear_backward(context, grad_logits.view(), saved.at("final_layernorm.output").view(),
+                        output_weight_, nullptr, "output_layer");
+    return norm_backward(context, grad_normed.view(), final_norm_weight_, final_norm_bias_, saved,
+                         "final_layernorm");
+  }
+
+ private:
+  Parameter add(const char* name, const Shape& shape, const ParameterInit& init,
+                std::uint64_t number) {
+    Parameter parameter = store_.add(name, shape, init, number);
+    parameters_.push_back({parameter.name, -1, parameter});
+    return parameter;
+  }
+
+  void add_layer(std::int32_t index) {
+    const std::uint64_t number =
+        first_layer_number + static_cast<std::uint64_t>(index) * TransformerLayer::parameter_count;
+    auto layer =
+        std::make_unique<TransformerLayer>(fmt::format("layers.{}", index), shape_, store_, number);
+    for (const Parameter& parameter : layer->parameters()) {
+      parameters_.push_back({fmt::format("layers.{}.{}", index, parameter.name), index, parameter});
+    }
+    layer_views_.push_back(layer.get());
+    layers_.push_back(std::move(layer));
+  }
+
+  bool first_ = false;
+  bool last_ = false;
+  float grad_scale_ = 1.0F;
+  std::int32_t first_layer_ = 0;
+  TransformerShape shape_;
+  ParameterStore store_;
+  Parameter token_table_;
+  Parameter position_table_;
+  Parameter final_norm_weight_;
+  Parameter final_norm_bias_;
+  Parameter output_weight_;
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<Layer*> layer_views_;
+  std::vector<StageParameter> parameters_;
+};
+
+}  // namespace
+
+std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint64_t seed,
+                                             int stage, CachingAllocator& allocator,
+                                             Stream& stream) {
+  return std::make_unique<DenseStageModel>(cell, seed, stage, allocator, stream);
+}
+
+}  // namespace cgconform::workloads
