@@ -2,6 +2,7 @@
 
 #include "suites/checks/capture_audit.hpp"
 #include "suites/checks/families.hpp"
+#include "suites/checks/illegal_calls.hpp"
 #include "suites/checks/leg_choice.hpp"
 
 namespace cgconform::suites::checks {
@@ -14,6 +15,10 @@ std::span<const CheckDefinition> lifecycle_checks() {
                       .applies = graph_cells,
                       .legs = graph_legs,
                       .judge = judge_capture_calls},
+      CheckDefinition{.id = "LIF-02",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_capture,
+                      .scenario = judge_capture_rules},
       CheckDefinition{.id = "LIF-17",
                       .failure = Verdict::fail_capture,
                       .applies = graph_cells,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "suites/cell_plan.hpp"
+#include "suites/checks/comparator_cases.hpp"
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
@@ -59,7 +60,9 @@ bool is_accumulation_fault(const LegDifference& difference) {
 /// The verdict a difference stands for: its cause where what came first gives it away.
 Verdict diagnose(const LegDifference& difference, const ObservationOutcome& outcome) {
   if (outcome.missing_in_actual || outcome.missing_in_expected) return Verdict::fail_coverage;
-  if (is_accumulation_fault(difference)) return Verdict::fail_grad_accum;
+  if (outcome.quantity == ObservedQuantity::main_grad && is_accumulation_fault(difference)) {
+    return Verdict::fail_grad_accum;
+  }
   return Verdict::fail_numeric_mismatch;
 }
 
@@ -141,6 +144,10 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells_with_dropout,
                       .legs = instrumented_pair,
                       .judge = judge_dropout_masks},
+      CheckDefinition{.id = "NUM-33",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_suite,
+                      .scenario = judge_device_comparator},
   };
   return table;
 }

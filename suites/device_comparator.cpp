@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cstring>
+
+#include "suites/comparison.hpp"
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/ops/verification.hpp"
+
+namespace cgconform::suites {
+namespace {
+
+using workloads::Buffer;
+using workloads::CompareOutcome;
+using workloads::CompareParams;
+using workloads::DType;
+using workloads::Shape;
+using workloads::TensorView;
+
+constexpr auto outcome_bytes = static_cast<std::int64_t>(sizeof(CompareOutcome));
+
+bool comparable(const ComparisonPair& pair) {
+  return pair.expected.valid() && pair.actual.valid() && pair.expected.dtype == pair.actual.dtype &&
+         pair.expected.shape == pair.actual.shape;
+}
+
+Comparison wholly_bad(const ComparisonPair& pair) {
+  const std::int64_t elements =
+      std::max({pair.expected.elements(), pair.actual.elements(), std::int64_t{1}});
+  return {.element_count = elements, .bad_count = elements, .first_bad_index = 0};
+}
+
+Comparison from_outcome(const CompareOutcome& outcome) {
+  return {.element_count = outcome.element_count,
+          .bad_count = outcome.bad_count,
+          .first_bad_index = outcome.first_bad_index,
+          .expected = outcome.expected,
+          .actual = outcome.actual,
+          .max_abs = outcome.max_abs,
+          .max_rel = outcome.max_rel,
+          .max_ulp = outcome.max_ulp};
+}
+
+/// Launches one comparison a pair and fetches all outcomes with a single download.
+class DeviceComparator final : public TensorComparator {
+ public:
+  explicit DeviceComparator(workloads::Device& device)
+      : stream_(device.create_stream("comparison")), allocator_(device.segment_source()) {}
+
+  std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
+                                  const Tolerance& tolerance) override {
+    if (pairs.empty()) return {};
+    const CompareParams params{.bitwise = tolerance.bitwise(),
+                               .relative = tolerance.relative,
+                               .absolute = tolerance.absolute};
+    const auto count = static_cast<std::int64_t>(pairs.size());
+    const Buffer outcomes(allocator_, *stream_, workloads::default_pool, DType::uint8,
+                          Shape{count, outcome_bytes}, "comparison outcomes");
+    stream_->fill(outcomes.view(), 0, "comparison outcomes");
+    auto* first = static_cast<std::byte*>(outcomes.view().data);
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (!comparable(pairs[i])) continue;
+      const TensorView outcome{first + i * sizeof(CompareOutcome), DType::uint8,
+                               Shape{outcome_bytes}};
+      workloads::compare(*stream_, outcome, pairs[i].expected, pairs[i].actual, params,
+                         "comparison");
+    }
+    std::vector<CompareOutcome> fetched(pairs.size());
+    stream_->download(fetched.data(), outcomes.view());
+
+    std::vector<Comparison> comparisons;
+    comparisons.reserve(pairs.size());
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      comparisons.push_back(comparable(pairs[i]) ? from_outcome(fetched[i]) : wholly_bad(pairs[i]));
+    }
+    return comparisons;
+  }
+
+ private:
+  std::unique_ptr<workloads::Stream> stream_;
+  workloads::CachingAllocator allocator_;
+};
+
+}  // namespace
+
+std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& device) {
+  return std::make_unique<DeviceComparator>(device);
+}
+
+}  // namespace cgconform::suites
