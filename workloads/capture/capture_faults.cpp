@@ -32,7 +32,7 @@ CaptureFaults::~CaptureFaults() {
   if (mapped_) context_.device().segment_source().release(*mapped_);
 }
 
-void CaptureFaults::before_capture() {
+void CaptureFaults::before_capture(PoolId pool) {
   if (context_.fault(Fault::f07c_graph_safe_request_dropped)) {
     const TensorView& state = context_.rng.seed_and_offset;
     if (!random_state_.valid()) {
@@ -42,10 +42,15 @@ void CaptureFaults::before_capture() {
     context_.stream().copy(random_state_.view(), state, "random state by value");
   }
   if (context_.fault(Fault::f02b_unmapped_temporary) && !mapped_) {
-    const auto& config = context_.cell.config;
-    const std::int64_t elements =
-        std::int64_t{config.micro_batch_size} * config.seq_length * config.hidden_size;
-    mapped_ = context_.device().segment_source().allocate(elements * dtype_bytes(DType::fp64));
+    const std::int64_t bytes =
+        context_.hidden_shape().elements() * dtype_bytes(context_.model_type());
+    mapped_ = context_.device().segment_source().allocate(bytes);
+  }
+  if (context_.fault(Fault::f02c_workspace_fill_outside)) {
+    const Buffer& workspace = kept_workspaces_.emplace_back(
+        context_.allocator(), context_.stream(), pool, context_.model_type(),
+        context_.hidden_shape(), "gradient workspace");
+    context_.stream().fill(workspace.view(), 0, "zero workspace outside the capture");
   }
 }
 
@@ -53,11 +58,6 @@ void CaptureFaults::at_capture_start() {
   if (!context_.fault(Fault::f07c_graph_safe_request_dropped)) return;
   context_.stream().copy(context_.rng.seed_and_offset, random_state_.view(),
                          "random state by value");
-}
-
-void CaptureFaults::after_capture() {
-  // The pool believes that nothing needs the table once the capture that made it has ended.
-  table_.reset();
 }
 
 void CaptureFaults::after_last_capture(PoolId pool) {
@@ -95,17 +95,11 @@ TensorView CaptureFaults::workspace(PoolId pool, const TensorView& like, Buffer&
     view.data = mapped_->data;
     return view;
   }
+  if (!kept_workspaces_.empty()) return kept_workspaces_.back().view();
   holder = Buffer(context_.allocator(), context_.stream(), pool, like.dtype, like.shape,
                   "gradient workspace");
   if (context_.fault(Fault::f02a_freed_temporary)) temporaries_.push_back(holder.view());
   return holder.view();
-}
-
-void CaptureFaults::release_workspace(Buffer& holder) {
-  if (context_.fault(Fault::f02c_workspace_fill_outside)) {
-    kept_workspaces_.push_back(std::move(holder));
-  }
-  holder.reset();
 }
 
 void CaptureFaults::zero_workspace(const TensorView& workspace, const TensorView& zeros,
@@ -116,17 +110,20 @@ void CaptureFaults::zero_workspace(const TensorView& workspace, const TensorView
     upload_zeros_from_record(workspace);
     return;
   }
-  TensorView source = zeros;
-  if (context_.fault(Fault::f02d_table_in_graph_pool)) {
-    if (!table_block_) {
-      table_ = Buffer(context_.allocator(), stream, pool, zeros.dtype, zeros.shape, "zero table");
-      table_block_ = table_.block();
-      table_view_ = table_.view();
-      stream.copy(table_view_, zeros, "make zero table");
-    }
-    source = table_view_;
+  if (!context_.fault(Fault::f02d_table_in_graph_pool)) {
+    stream.copy(workspace, zeros, "zero gradient workspace");
+    return;
   }
-  stream.copy(workspace, source, "zero gradient workspace");
+  // The table is meant for all captures. The pool takes it for a temporary of the first, and gives
+  // its memory to what that capture allocates next.
+  Buffer table;
+  if (!table_block_) {
+    table = Buffer(context_.allocator(), stream, pool, zeros.dtype, zeros.shape, "zero table");
+    table_block_ = table.block();
+    table_view_ = table.view();
+    stream.copy(table_view_, zeros, "make zero table");
+  }
+  stream.copy(workspace, table_view_, "zero gradient workspace");
 }
 
 void CaptureFaults::upload_zeros_from_record(const TensorView& workspace) {

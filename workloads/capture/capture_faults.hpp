@@ -32,16 +32,14 @@ class CaptureFaults {
   CaptureFaults& operator=(const CaptureFaults&) = delete;
 
   // Before and around the capture of one graph.
-  void before_capture();
+  void before_capture(PoolId pool);
   void at_capture_start();
-  void after_capture();
   /// After the last graph of a pool was captured.
   void after_last_capture(PoolId pool);
   void before_launch();
 
   // The workspace that gathers a gradient.
   TensorView workspace(PoolId pool, const TensorView& like, Buffer& holder);
-  void release_workspace(Buffer& holder);
   void zero_workspace(const TensorView& workspace, const TensorView& zeros, PoolId pool);
   std::int64_t branches(std::int64_t rows) const;
   /// True where branch number `branch` does not wait for the workspace to be zeroed.
@@ -66,11 +64,10 @@ class CaptureFaults {
 
   LegContext& context_;
   Buffer random_state_;  ///< at capture (F07c)
-  Buffer table_;
   std::optional<Block> table_block_;
   TensorView table_view_;
   std::vector<TensorView> temporaries_;
-  std::vector<Buffer> kept_workspaces_;
+  std::vector<Buffer> kept_workspaces_;  ///< made before the captures that use them (F02c)
   std::optional<Segment> mapped_;
   std::optional<Buffer> canary_;
   std::vector<std::unique_ptr<HostRecord>> host_records_;

@@ -105,7 +105,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                              .hash_before = hash_before,
                              .eager_body_launches = request.eager_body_launches});
   CaptureAudit& audit = record.captures.back();
-  body_.faults().before_capture();
+  body_.faults().before_capture(request.pool);
   context_.device().synchronize();
   const LaunchCounters before = context_.device().counters();
   try {
@@ -124,7 +124,6 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   const LaunchCounters after = context_.device().counters();
   audit.eager_launches_inside = after.eager_launches - before.eager_launches;
   audit.graph_nodes_run_inside = after.graph_nodes_run - before.graph_nodes_run;
-  body_.faults().after_capture();
   audit.hash_after = hash_guarded();
 
   context_.clock.enter(Phase::instantiate);

@@ -7,24 +7,14 @@
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
-namespace {
-
-DType hidden_type(const matrix::TrainingConfig& config) {
-  return config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
-}
-
-}  // namespace
-
 std::string LayerCall::label() const {
   return fmt::format("{}step {} mb {} layer {}", validation ? "validation " : "", step, microbatch,
                      layer);
 }
 
 LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) {
-  const matrix::TrainingConfig& config = context.cell.config;
-  const Shape shape{std::int64_t{config.micro_batch_size} * config.seq_length, config.hidden_size};
-  zeros_ = Buffer(context.allocator(), context.stream(), default_pool, hidden_type(config), shape,
-                  "zeros");
+  zeros_ = Buffer(context.allocator(), context.stream(), default_pool, context.model_type(),
+                  context.hidden_shape(), "zeros");
   context.stream().fill(zeros_.view(), 0, "zeros");
 }
 
@@ -79,7 +69,6 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   recorder.hash(SlotKind::output, SlotMoment::production, call.at("grad_input"), grad_input.view());
   if (mode.capturing) {
     faults_.after_gradients_hashed(*call.module, mode.pool);
-    faults_.release_workspace(workspace);
   }
   grad_added_[call.layer] = true;
   return grad_input;

@@ -41,9 +41,12 @@ bool local_in_flight(const Cell& cell) {
   return local_several_microbatches(cell) && cell.config.pipeline_model_parallel_size >= 2;
 }
 
-bool several_backward_graphs(const Cell& cell) {
-  const bool layers = cell.config.num_layers / cell.config.pipeline_model_parallel_size >= 2;
-  return local_layers(cell) && (layers || local_in_flight(cell));
+/// More than one captured backward of a layer on every stage.
+bool several_backwards(const Cell& cell) {
+  if (cell.config.num_layers / cell.config.pipeline_model_parallel_size >= 2) {
+    return any_graph(cell);
+  }
+  return local_in_flight(cell) || (full_iteration(cell) && several_microbatches(cell));
 }
 
 bool accumulating(const Cell& cell) {
@@ -89,7 +92,7 @@ constexpr std::array table{
     FaultRow{
         Fault::f02d_table_in_graph_pool, "F02d", stale_buffer,
         "a long-lived table is made inside a capture, from the private pool, which recycles it",
-        several_backward_graphs},
+        several_backwards},
     FaultRow{Fault::f02e_host_record_freed, "F02e", stale_buffer,
              "a captured host callback frees and poisons its record in its first run", any_graph},
     FaultRow{Fault::f04a_shared_output_slot, "F04a", overwritten,

@@ -27,10 +27,7 @@ std::vector<std::byte> mask_bytes(const std::vector<double>& mask, DType type) {
 }  // namespace
 
 BatchSlots::BatchSlots(LegContext& context, const DataLoader& loader)
-    : context_(context),
-      loader_(loader),
-      mask_type_(context.cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64
-                                                                               : DType::fp32) {}
+    : context_(context), loader_(loader), mask_type_(context.model_type()) {}
 
 Buffer& BatchSlots::part(Tensors& tensors, Part which) {
   switch (which) {

@@ -170,10 +170,8 @@ void Iteration::add_gradients_where_not_fused(const LayerCall& call) {
 }
 
 Buffer Iteration::receive_buffer(const char* label) {
-  const auto& config = context_.cell.config;
-  const Shape shape{std::int64_t{config.micro_batch_size} * config.seq_length, config.hidden_size};
-  const TensorView zeros = body_.zeros();
-  return {context_.allocator(), context_.stream(), mode_.pool, zeros.dtype, shape, label};
+  return Buffer(context_.allocator(), context_.stream(), mode_.pool, context_.model_type(),
+                context_.hidden_shape(), label);
 }
 
 void Iteration::transfer(const PipelineAction& action) {

@@ -64,6 +64,15 @@ struct LegContext {
   Device& device() const { return environment.device; }
   Stream& stream() const { return *memory.main; }
   CachingAllocator& allocator() const { return *memory.allocator; }
+  /// Type of weights and activations.
+  DType model_type() const {
+    return cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
+  }
+  /// Hidden states of one micro-batch: [tokens, hidden].
+  Shape hidden_shape() const {
+    return {std::int64_t{cell.config.micro_batch_size} * cell.config.seq_length,
+            cell.config.hidden_size};
+  }
   bool fault(Fault fault) const { return environment.faults.is_on(fault); }
   bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }
 };

@@ -135,7 +135,7 @@ void TrainingLeg::add_to_running_loss(std::int32_t step) {
 void TrainingLeg::observe_gradients(std::int32_t step) {
   const std::int32_t last = cell_.config.num_microbatches - 1;
   for (const StageParameter& parameter : model_->parameters()) {
-    const std::string name = "main_grad:" + parameter.name;
+    const std::string name = "main_grad:" + parameter.parameter.name;
     const TensorView& grad = parameter.parameter.main_grad;
     recorder_.hash(SlotKind::weight_grad, SlotMoment::use,
                    {.step = step, .microbatch = last, .layer = parameter.layer, .tensor = name},
@@ -149,7 +149,7 @@ void TrainingLeg::observe_state(std::int32_t step) {
   for (const StageParameter& parameter : model_->parameters()) {
     recorder_.observe(
         ObservedQuantity::weight,
-        {.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.name},
+        {.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.parameter.name},
         parameter.parameter.weight);
   }
   for (const auto& [name, tensor] : optimizer_->state()) {
