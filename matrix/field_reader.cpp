@@ -31,7 +31,7 @@ std::string shown(const FieldValue& value) {
     case Kind::real:
       return fmt::format("{}", value.scalar.real);
     case Kind::text:
-      return quoted(value.scalar.text);
+      return quoted_word(value.scalar.text);
   }
   return "a value";
 }
@@ -56,7 +56,7 @@ E enum_from(const FieldScalar& scalar) {
   if (scalar.kind != Kind::text) {
     refuse_item(scalar, fmt::format("one of {}", fmt::join(names, ", ")));
   }
-  throw InputError(fmt::format("{} is not a known value{}", quoted(scalar.text),
+  throw InputError(fmt::format("{} is not a known value{}", quoted_word(scalar.text),
                                nearest_hint(scalar.text.substr(0, longest_quoted_word), names)));
 }
 

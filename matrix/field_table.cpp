@@ -117,6 +117,7 @@ std::vector<Field> make_fields() {
   const FieldHomes in_model{model, arguments};
   const FieldHomes in_ddp{ddp, arguments};
   const FieldHomes in_overlap{model, comm_overlap, arguments};
+  const FieldHomes in_precision{model, mixed_precision, arguments};
 
   std::vector<Field> fields{
       // CUDA graphs
@@ -173,9 +174,9 @@ std::vector<Field> make_fields() {
       field<&Config::use_transformer_engine_full_layer_spec>(
           "use_transformer_engine_full_layer_spec", {model}, boolean),
       field<&Config::transformer_impl>("transformer_impl", in_model, word),
-      field<&Config::params_dtype>("params_dtype", {model}, word),
-      field<&Config::bf16>("bf16", in_model, boolean),
-      field<&Config::fp16>("fp16", in_model, boolean),
+      field<&Config::params_dtype>("params_dtype", {model, mixed_precision}, word),
+      field<&Config::bf16>("bf16", in_precision, boolean),
+      field<&Config::fp16>("fp16", in_precision, boolean),
 
       // Mixture of experts
       field<&Config::num_moe_experts>("num_moe_experts", in_model, integer, {"num_experts"}),
@@ -256,9 +257,9 @@ std::vector<Field> make_fields() {
           "fine_grained_offloading_max_inflight_offloads", in_model, integer),
 
       // Precision
-      field<&Config::fp8>("fp8", in_model, word, {"fp8_format"}),
-      field<&Config::fp8_recipe>("fp8_recipe", in_model, word),
-      field<&Config::fp4>("fp4", in_model, "boolean or e2m1", {"fp4_format"}),
+      field<&Config::fp8>("fp8", in_precision, word, {"fp8_format"}),
+      field<&Config::fp8_recipe>("fp8_recipe", in_precision, word),
+      field<&Config::fp4>("fp4", in_precision, "boolean or e2m1", {"fp4_format"}),
       field<&Config::cross_entropy_fusion_impl>("cross_entropy_fusion_impl", in_model, word),
 
       // Inference and reinforcement learning
@@ -310,6 +311,24 @@ std::span<const Field> field_table() {
   return fields();
 }
 
+std::optional<FieldHome> find_section(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, FieldHome>, 9> sections{{
+      {"model", model},
+      {"ddp", ddp},
+      {"rng", rng},
+      {"rerun_state_machine", rerun_state_machine},
+      {"comm_overlap", comm_overlap},
+      {"train", train},
+      {"dataset", dataset},
+      {"optimizer", optimizer},
+      {"mixed_precision", mixed_precision},
+  }};
+  for (const auto& [section, home] : sections) {
+    if (section == name) return home;
+  }
+  return std::nullopt;
+}
+
 const Field& field_at(FieldIndex index) {
   return fields()[static_cast<std::size_t>(index)];
 }
@@ -337,7 +356,7 @@ std::string_view nearest_field(std::string_view name) {
 
 FieldIndex require_field(std::string_view name) {
   if (const std::optional<FieldIndex> index = find_field(name)) return *index;
-  throw InputError(fmt::format("{} is not a known field; did you mean '{}'?", quoted(name),
+  throw InputError(fmt::format("{} is not a known field; did you mean '{}'?", quoted_word(name),
                                nearest_field(name)));
 }
 

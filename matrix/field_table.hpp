@@ -25,6 +25,7 @@ enum class FieldHome : std::uint8_t {
   train,
   dataset,
   optimizer,
+  mixed_precision,
   arguments,
 };
 using FieldHomes = EnumSet<FieldHome>;
@@ -48,6 +49,9 @@ struct Field {
   void (*load)(TrainingConfig&, const FieldBytes&) = nullptr;
   bool (*equal)(const TrainingConfig&, const TrainingConfig&) = nullptr;
 };
+
+/// The section called `name` in a container.
+std::optional<FieldHome> find_section(std::string_view name);
 
 /// All fields, in the order of `TrainingConfig`.
 std::span<const Field> field_table();

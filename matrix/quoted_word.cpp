@@ -2,7 +2,7 @@
 
 namespace cgconform::matrix {
 
-std::string quoted(std::string_view word) {
+std::string quoted_word(std::string_view word) {
   std::string text = "'";
   for (char c : word.substr(0, longest_quoted_word)) {
     const auto code = static_cast<unsigned char>(c);

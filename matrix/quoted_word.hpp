@@ -10,6 +10,6 @@ namespace cgconform::matrix {
 constexpr std::size_t longest_quoted_word = 60;
 
 /// `word` in quotes for a message: shortened, with control characters replaced.
-std::string quoted(std::string_view word);
+std::string quoted_word(std::string_view word);
 
 }  // namespace cgconform::matrix

@@ -7,7 +7,6 @@ namespace {
 
 using G = Gate;
 constexpr Subject subject = Subject::ambiguities;
-constexpr std::string_view flagged = "the frameworks accept it: legal, and flagged";
 constexpr Rulesets documents{Ruleset::seed, Ruleset::mcore_0_17, Ruleset::mcore_0_20,
                              Ruleset::megatron_lm_0_20, Ruleset::bridge_0_6};
 
@@ -103,7 +102,8 @@ constexpr Rule rows[] = {
      .action = Action::warn,
      .statement = "full_iteration of a dropless model needs a dispatch without host "
                   "synchronisation, which depends on the backend",
-     .message = flagged,
+     .message = "whether this dropless model can be captured as one iteration depends on the "
+                "dispatcher backend; read as legal",
      .remedy = "use drop-and-pad routing, or moe_paged_stash with the backend hybridep or ncclep",
      .consequence = "the synchronisation fails the capture",
      .source = "TD:956-958",
@@ -117,7 +117,7 @@ constexpr Rule rows[] = {
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "recompute inside per-layer graphs is accepted and does nothing",
-     .message = flagged,
+     .message = "recompute inside a per-layer graph is accepted and does nothing; read as legal",
      .remedy = "remove the module from recompute_modules, or from the scope",
      .consequence = "no memory is saved",
      .source = "RN:682-687",
@@ -132,7 +132,8 @@ constexpr Rule rows[] = {
      .statement =
          "fp8 or fp4 checkpoints of Transformer Engine inside local graphs are accepted and "
          "must fail by inspection",
-     .message = flagged,
+     .message = "a low-precision checkpoint inside a local graph is accepted and should fail; read "
+                "as legal",
      .remedy = "remove mlp and shared_experts from recompute_modules",
      .consequence = "the capture stops with an error",
      .source = "CG:1339-1345, TDI:410-413",
@@ -145,7 +146,8 @@ constexpr Rule rows[] = {
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "full recompute with dropout inside the captured iteration is accepted",
-     .message = flagged,
+     .message =
+         "full recompute with dropout inside the captured iteration is accepted; read as legal",
      .remedy = "set attention_dropout and hidden_dropout to 0",
      .consequence = "the recomputed forward may draw other random numbers",
      .source = "TC:2859-2906",
@@ -158,7 +160,8 @@ constexpr Rule rows[] = {
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "what a scope of local captures depends on the layer specification",
-     .message = flagged,
+     .message =
+         "what this scope of local captures depends on the layer specification; read as legal",
      .remedy = "use transformer_engine, or a hybrid layer specification",
      .consequence = "more, or less, is captured than the scope names",
      .source = "TL:584-588",
@@ -171,7 +174,8 @@ constexpr Rule rows[] = {
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "whether local with mlp alone can be built depends on the layer specification",
-     .message = flagged,
+     .message = "whether local with mlp alone can be built depends on the layer specification; "
+                "read as legal",
      .remedy = "add attn to the scope, or use transformer_engine",
      .consequence = "AttributeError while the model is built",
      .source = "TL:594, TL:468, TL:343",
@@ -184,7 +188,7 @@ constexpr Rule rows[] = {
      .layer = Layer::bridge,
      .action = Action::warn,
      .statement = "Bridge's check of local lets inference settings through to training",
-     .message = flagged,
+     .message = "an inference setting lets per-layer local graphs into training; read as legal",
      .remedy = "use transformer_engine for layers",
      .consequence = "an untested combination trains",
      .source = "BUT:143-146",
