@@ -45,6 +45,9 @@ class TensorComparator {
 /// The comparator that launches the comparison op on `device`, which must outlive it.
 std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& device);
 
+/// A comparator that says equal without looking: the sabotage that every cell's control must catch.
+std::unique_ptr<TensorComparator> create_equal_saying_comparator();
+
 /// A comparator with its own control: every batch carries one pair known to differ and one known to
 /// be equal, through the same call as the real pairs.
 class ControlledComparator {

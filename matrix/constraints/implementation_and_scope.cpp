@@ -183,7 +183,7 @@ constexpr Rule rows[] = {
          }},
     {.id = "full-iter-inference-noop",
      .subject = subject,
-     .rulesets = {Ruleset::mcore_0_20, Ruleset::megatron_lm_0_20},
+     .rulesets = head,
      .layer = Layer::config,
      .action = Action::auto_fix,
      .statement = "the scope full_iteration_inference with impl none has no effect",

@@ -10,35 +10,22 @@ namespace cgconform::suites::checks {
 namespace {
 
 using workloads::AddressFinding;
-using workloads::AddressState;
 using workloads::LegRecord;
 using workloads::SlotKind;
 using workloads::SlotRecord;
 
-std::string_view state_name(AddressState state) {
-  switch (state) {
-    case AddressState::live:
-      return "handed out again";
-    case AddressState::freed:
-      return "freed";
-    case AddressState::guard:
-      return "a guard band";
-    case AddressState::unknown:
-      break;
-  }
-  return "unknown to the allocator";
-}
-
 std::string describe(const AddressFinding& finding, const LegRecord& record) {
   const auto index = static_cast<std::size_t>(finding.graph);
   const bool named = finding.graph >= 0 && index < record.graphs.size();
-  std::string text = fmt::format(
-      "step {}: graph '{}' node {} ({}) operand {} lies in memory that is {}: generation {} at "
-      "capture, {} at launch",
-      finding.step, named ? record.graphs[index].name : "unknown", finding.node, finding.op,
-      finding.operand, state_name(finding.state), finding.captured_generation,
-      finding.current_generation);
-  if (!finding.label.empty()) text += fmt::format(", now '{}'", finding.label);
+  std::string text = finding.step >= 0 ? fmt::format("step {}: ", finding.step) : "";
+  text += fmt::format("graph '{}' node {} ({}) operand '{}': {}",
+                      named ? record.graphs[index].name : "unknown", finding.node, finding.op,
+                      finding.operand, finding.reason);
+  if (finding.captured_generation != finding.current_generation) {
+    text += fmt::format(", generation {} at capture and {} at launch", finding.captured_generation,
+                        finding.current_generation);
+  }
+  if (!finding.label.empty()) text += fmt::format("; the block is '{}'", finding.label);
   return text;
 }
 

@@ -216,13 +216,14 @@ TEST_F(JudgesTest, PutAStaleAddressBeforeTheNumbersItSpoils) {
                                        .operand = "a",
                                        .step = 1,
                                        .state = workloads::AddressState::freed,
-                                       .captured_generation = 4});
+                                       .captured_generation = 4,
+                                       .reason = "freed after capture"});
     change(record, ObservedQuantity::loss, 1);
     record.slots.push_back({SlotKind::output, {.step = 1, .tensor = "output"}, 1, 2});
   });
   expect(report, Verdict::fail_stale_address, "MEM-07");
-  EXPECT_THAT(find(report, "MEM-07")->detail, HasSubstr("node 1 (gemm) operand a"));
-  EXPECT_THAT(find(report, "MEM-07")->detail, HasSubstr("freed"));
+  EXPECT_THAT(find(report, "MEM-07")->detail, HasSubstr("node 1 (gemm) operand 'a'"));
+  EXPECT_THAT(find(report, "MEM-07")->detail, HasSubstr("freed after capture"));
 }
 
 TEST_F(JudgesTest, FailWhereNoOperandCouldBeAudited) {

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "matrix/cell.hpp"
+#include "suites/check.hpp"
+#include "suites/result_record.hpp"
+#include "workloads/faults/fault_table.hpp"
+
+namespace cgconform::suites {
+
+enum class SelftestKind : std::uint8_t {
+  fault,     ///< one fault switch on: the exact verdict must come out
+  control,   ///< everything off, on a pattern that looks like a fault: must pass
+  sabotage,  ///< the suite's own promise made false: must turn red
+  runner,    ///< a worker that crashes, hangs or lies, on a mock cell
+};
+std::string_view selftest_kind_name(SelftestKind kind);
+
+/// One row of `cgconform selftest`: what to run and what must come out.
+struct SelftestRow {
+  std::string id;  ///< unique, such as `F02a/local` or `C10`
+  SelftestKind kind = SelftestKind::fault;
+  std::string statement;                 ///< what is wrong, or looks wrong
+  std::optional<matrix::Cell> cell;      ///< absent for mocks and scenarios
+  std::vector<workloads::Fault> faults;  ///< switched on for the workload
+  workloads::Sabotage sabotage = workloads::Sabotage::none;
+  CheckResult (*scenario)(ScenarioContext& context) = nullptr;  ///< of controls without a cell
+  std::string mock;                                             ///< behaviour of a mock cell
+  int mock_ranks = 1;
+  std::optional<Verdict> expected;  ///< exactly this; absent: any failing verdict
+  std::string check_id;             ///< that must fire with it; empty where none in particular
+};
+
+/// Every row, in the order they are run: controls first, so that a checker that is too eager shows
+/// before anything is concluded from faults.
+std::span<const SelftestRow> selftest_table();
+
+/// True where the merged result of a row's cell is what the row says. `why` then stays empty; else
+/// it says what came out in its place.
+bool selftest_holds(const SelftestRow& row, const CellResult& result, std::string& why);
+
+/// The cells that self-test rows are run on, by name: small dense models, one for each way of
+/// capturing and of running in parallel.
+struct SelftestCell {
+  std::string_view name;
+  matrix::Cell cell;
+};
+std::span<const SelftestCell> selftest_cells();
+
+}  // namespace cgconform::suites

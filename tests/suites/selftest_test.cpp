@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/suites/in_process_cell.hpp"
+
+namespace cgconform::suites {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using workloads::Fault;
+
+TEST(SelftestTable, GivesEveryFaultACellAndAnExactVerdict) {
+  std::set<Fault> covered;
+  std::set<std::string> ids;
+  for (const SelftestRow& row : selftest_table()) {
+    EXPECT_TRUE(ids.insert(row.id).second) << row.id;
+    EXPECT_FALSE(row.statement.empty()) << row.id;
+    const int ways =
+        (row.cell ? 1 : 0) + (row.scenario != nullptr ? 1 : 0) + (row.mock.empty() ? 0 : 1);
+    EXPECT_EQ(ways, 1) << row.id << " must be run in one way";
+    if (row.kind != SelftestKind::fault) continue;
+    covered.insert(row.faults.begin(), row.faults.end());
+    ASSERT_TRUE(row.expected.has_value()) << row.id;
+    EXPECT_TRUE(is_bad(*row.expected)) << row.id;
+  }
+  for (const workloads::FaultRow& fault : workloads::fault_table()) {
+    EXPECT_TRUE(covered.contains(fault.fault)) << fault.id << " applies to no cell";
+  }
+}
+
+TEST(SelftestTable, RunsEachFaultsCellWithTheFaultOffBeforeAnyFault) {
+  const auto rows = selftest_table();
+  const auto first_fault = std::find_if(rows.begin(), rows.end(), [](const SelftestRow& row) {
+    return row.kind == SelftestKind::fault;
+  });
+  for (const SelftestCell& base : selftest_cells()) {
+    const std::string id = "off/" + std::string(base.name);
+    const auto control = std::find_if(rows.begin(), first_fault,
+                                      [&](const SelftestRow& row) { return row.id == id; });
+    ASSERT_NE(control, first_fault) << id;
+    EXPECT_EQ(control->expected, Verdict::pass);
+    EXPECT_THAT(control->faults, IsEmpty());
+  }
+}
+
+TEST(SelftestTable, HoldsTheControlsTheSabotagesAndTheRunnerRows) {
+  std::set<std::string> ids;
+  std::set<workloads::Sabotage> sabotages;
+  for (const SelftestRow& row : selftest_table()) {
+    ids.insert(row.id);
+    if (row.kind == SelftestKind::sabotage) sabotages.insert(row.sabotage);
+  }
+  for (const char* id :
+       {"C1", "C10", "C11", "runner/segfault", "runner/hang", "runner/exit_zero"}) {
+    EXPECT_TRUE(ids.contains(id)) << id;
+  }
+  EXPECT_EQ(sabotages.size(), 4U);
+}
+
+TEST(SelftestTable, DetectsAVerdictThatIsNotTheExpectedOne) {
+  SelftestRow row{
+      .kind = SelftestKind::fault, .expected = Verdict::fail_stale_input, .check_id = "MEM-09"};
+  std::string why;
+  CellResult result{.verdict = Verdict::fail_stale_input, .check_id = "MEM-09"};
+  EXPECT_TRUE(selftest_holds(row, result, why));
+  EXPECT_EQ(why, "");
+
+  result.verdict = Verdict::fail_numeric_mismatch;
+  EXPECT_FALSE(selftest_holds(row, result, why));
+  EXPECT_THAT(why, HasSubstr("expected FAIL_STALE_INPUT, got FAIL_NUMERIC_MISMATCH"));
+
+  result.verdict = Verdict::fail_stale_input;
+  result.check_id = "NUM-01";
+  EXPECT_FALSE(selftest_holds(row, result, why));
+  EXPECT_THAT(why, HasSubstr("MEM-09 did not fire"));
+  result.secondary = {"MEM-09 FAIL_STALE_INPUT"};
+  EXPECT_TRUE(selftest_holds(row, result, why));
+}
+
+TEST(SelftestTable, AcceptsAnyFailingVerdictOnlyWhereNoneIsNamed) {
+  const SelftestRow row{.kind = SelftestKind::sabotage};
+  std::string why;
+  EXPECT_TRUE(selftest_holds(row, {.verdict = Verdict::fail_coverage}, why));
+  EXPECT_FALSE(selftest_holds(row, {.verdict = Verdict::pass}, why));
+  EXPECT_FALSE(selftest_holds(row, {.verdict = Verdict::skip}, why));
+}
+
+std::vector<SelftestRow> in_process_rows() {
+  std::vector<SelftestRow> rows;
+  for (const SelftestRow& row : selftest_table()) {
+    const bool one_rank = row.cell && row.cell->ranks() == 1;
+    if (one_rank && row.expected != Verdict::fail_illegal_access) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string test_name(const testing::TestParamInfo<SelftestRow>& info) {
+  std::string name = info.param.id;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == '-'; }, '_');
+  return name;
+}
+
+class SelftestRows : public testing::TestWithParam<SelftestRow> {};
+
+TEST_P(SelftestRows, EndsAsTheTableSays) {
+  const SelftestRow& row = GetParam();
+  const CellResult result =
+      run_in_process({.cell = *row.cell, .faults = row.faults, .sabotage = row.sabotage});
+  std::string why;
+  EXPECT_TRUE(selftest_holds(row, result, why)) << why;
+}
+
+INSTANTIATE_TEST_SUITE_P(OneRank, SelftestRows, testing::ValuesIn(in_process_rows()), test_name);
+
+TEST(SelftestControls, PassOnFurtherSeeds) {
+  for (const SelftestRow& row : in_process_rows()) {
+    if (row.kind != SelftestKind::control) continue;
+    for (const std::uint64_t seed : {2U, 77U}) {
+      const CellResult result = run_in_process({.cell = *row.cell, .seed = seed});
+      EXPECT_EQ(result.verdict, Verdict::pass)
+          << row.id << " seed " << seed << ": " << result.reason;
+    }
+  }
+}
+
+TEST(SelftestFaults, AnUnmappedTemporaryKillsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(run_in_process({.cell = selftest_cells().front().cell,
+                               .faults = {Fault::f02b_unmapped_temporary}}),
+               "");
+}
+
+TEST(SelftestFaults, AnEagerCellIsBaselineWithEveryFaultOn) {
+  matrix::Cell cell = selftest_cells().front().cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::none;
+  std::vector<Fault> all;
+  for (const workloads::FaultRow& fault : workloads::fault_table()) all.push_back(fault.fault);
+  const CellResult result = run_in_process({.cell = cell, .faults = all});
+  EXPECT_EQ(result.verdict, Verdict::baseline) << result.reason;
+}
+
+}  // namespace
+}  // namespace cgconform::suites
