@@ -16,6 +16,9 @@ struct EnumName {
   E value;
   std::string_view name;
 };
+// Only newer compilers deduce the arguments of an aggregate.
+template <typename E>
+EnumName(E, const char*) -> EnumName<E>;
 
 /// The spellings of `E`, specialised below for every enumeration that appears in a configuration.
 template <typename E>
