@@ -30,10 +30,10 @@ BENCHMARK(expand_and_classify)->Unit(benchmark::kMillisecond);
 
 /// Cells passed over by a filter that selects few.
 void filter_cells(benchmark::State& state) {
-  const matrix::CellPlan plan = plan_of_full("impl=local & scope=attn & recompute=core_attn & pp=8");
+  const matrix::CellPlan plan =
+      plan_of_full("impl=local & scope=attn & recompute=core_attn & pp=8");
   for (auto iteration : state) benchmark::DoNotOptimize(plan.totals().total);
-  state.SetItemsProcessed(state.iterations() *
-                          static_cast<std::int64_t>(plan.expansion().size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(plan.expansion().size()));
 }
 BENCHMARK(filter_cells)->Unit(benchmark::kMillisecond);
 
@@ -49,8 +49,7 @@ void list_full(benchmark::State& state) {
   options.output = sink.get();
   options.summary = nullptr;
   for (auto iteration : state) harness::list_cells(plan, options);
-  state.SetItemsProcessed(state.iterations() *
-                          static_cast<std::int64_t>(plan.expansion().size()));
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(plan.expansion().size()));
 }
 BENCHMARK(list_full)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 

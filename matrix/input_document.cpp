@@ -94,8 +94,8 @@ InputDocument::Level InputDocument::level_of_mapping(InputPlace place) {
       return {Kind::skipped};
     case Kind::environment:
       if (key_ == "variables" || key_ == "versions") return {Kind::environment};
-      fail(place,
-           fmt::format("environment: {} holds an object where a value is expected", quoted_word(key_)));
+      fail(place, fmt::format("environment: {} holds an object where a value is expected",
+                              quoted_word(key_)));
     case Kind::field_list:
       fail(place, fmt::format("{}: a list of values must not hold objects", key_));
     case Kind::root_list:
@@ -125,8 +125,8 @@ void InputDocument::key(std::string_view name, InputPlace place) {
 void InputDocument::note_unknown_key() {
   if (unknown_key_ || key_.starts_with('_')) return;
   unknown_place_ = key_place_;
-  unknown_key_ =
-      fmt::format("{} is not a known field; did you mean '{}'?", quoted_word(key_), nearest_field(key_));
+  unknown_key_ = fmt::format("{} is not a known field; did you mean '{}'?", quoted_word(key_),
+                             nearest_field(key_));
 }
 
 std::optional<FieldIndex> InputDocument::current_field() {
