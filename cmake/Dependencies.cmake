@@ -19,3 +19,10 @@ find_library(GLOO_LIBRARY gloo REQUIRED)
 add_library(cgconform_gloo INTERFACE)
 target_include_directories(cgconform_gloo SYSTEM INTERFACE ${GLOO_INCLUDE_DIR})
 target_link_libraries(cgconform_gloo INTERFACE ${GLOO_LIBRARY} Threads::Threads)
+
+# libdw names the functions of a dead worker's stack.
+find_path(DW_INCLUDE_DIR elfutils/libdwfl.h REQUIRED)
+find_library(DW_LIBRARY dw REQUIRED)
+add_library(cgconform_dw INTERFACE)
+target_include_directories(cgconform_dw SYSTEM INTERFACE ${DW_INCLUDE_DIR})
+target_link_libraries(cgconform_dw INTERFACE ${DW_LIBRARY})

@@ -27,6 +27,7 @@ std::string describe(const AbnormalEnd& end) {
 }
 
 void collect(const RankReport& report, std::vector<Finding>& findings) {
+  if (report.abnormal_end && report.abnormal_end->ended_by_peer) return;
   if (report.abnormal_end) {
     const AbnormalEnd& end = *report.abnormal_end;
     // An abnormal end is a failure whatever verdict stands in it.

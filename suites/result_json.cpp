@@ -174,6 +174,7 @@ json to_json(const AbnormalEnd& end) {
       {"verdict", verdict_name(end.verdict)}, {"signal", end.signal},
       {"exit_code", end.exit_code},           {"phase", end.phase},
       {"last_operation", end.last_operation}, {"stack", end.stack},
+      {"ended_by_peer", end.ended_by_peer},
   };
 }
 
@@ -186,6 +187,7 @@ AbnormalEnd abnormal_end_from_json(const json& object) {
   reader.read("phase", end.phase);
   reader.read("last_operation", end.last_operation);
   reader.read("stack", end.stack);
+  reader.read("ended_by_peer", end.ended_by_peer);
   reader.finish();
   return end;
 }

@@ -44,6 +44,7 @@ struct AbnormalEnd {
   std::string phase;
   std::string last_operation;
   std::vector<std::string> stack;  ///< innermost first, symbolised
+  bool ended_by_peer = false;  ///< stopped because another rank of the gang had ended abnormally
   friend bool operator==(const AbnormalEnd&, const AbnormalEnd&) = default;
 };
 

@@ -1,0 +1,238 @@
+#include "harness/command_line.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "harness/build_info.hpp"
+#include "harness/check_command.hpp"
+#include "harness/exit_codes.hpp"
+#include "harness/schedule_command.hpp"
+#include "harness/switch_names.hpp"
+#include "matrix/error.hpp"
+#include "matrix/nearest_name.hpp"
+
+namespace cgconform::harness {
+namespace {
+
+constexpr std::array<std::string_view, 4> actions_without_mpi{"--list", "--dry-run", "--help",
+                                                              "--version"};
+constexpr double longest_timeout_seconds = 1e6;
+
+/// The values of a choice, for CLI11's conversion and for messages.
+template <typename E>
+using Choices = std::vector<std::pair<std::string_view, E>>;
+
+const Choices<DeviceChoice> device_choices{{"auto", DeviceChoice::automatic},
+                                           {"reference", DeviceChoice::reference},
+                                           {"cuda", DeviceChoice::cuda}};
+const Choices<IsolationChoice> isolation_choices{{"kept", IsolationChoice::kept},
+                                                 {"cell", IsolationChoice::cell}};
+const Choices<Action> list_choices{{"text", Action::list}, {"json", Action::list_json}};
+
+template <typename E>
+E chosen(std::string_view option, const std::string& word, const Choices<E>& choices) {
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : choices) {
+    if (name == word) return value;
+    known.push_back(name);
+  }
+  throw InputError(
+      fmt::format("{}: unknown value '{}'{}", option, word, matrix::nearest_hint(word, known)));
+}
+
+/// What CLI11 fills before it is checked.
+struct RawArguments {
+  std::string device = "auto";
+  std::string isolation = "kept";
+  std::string list;
+  bool dry_run = false;
+  double timeout_seconds = 600.0;
+};
+
+void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
+  app.add_option("--matrix", options.matrix, "built-in matrix or file that says what to run")
+      ->type_name("NAME|FILE")
+      ->capture_default_str();
+  app.add_option("--filter", options.filter,
+                 "run the cells that an expression selects: 'impl=local & pp>1 & !recompute=full'")
+      ->type_name("EXPR");
+  app.add_option("--cell", options.cells, "run one cell, by id or hash; may be repeated")
+      ->type_name("ID|HASH");
+  app.add_option("--seed", options.seed, "of parameters, data, dropout and replay orders")
+      ->type_name("N")
+      ->capture_default_str();
+  app.add_option("--list", raw.list, "print the cells and what becomes of them; run nothing")
+      ->type_name("[=json]")
+      ->expected(0, 1)
+      ->default_str("text");
+  app.add_flag("--dry-run", raw.dry_run,
+               "print what would be run, with ranks and cost; run nothing");
+  app.add_option("--report", options.report, "folder of the report; .1, .2, ... is added if taken")
+      ->type_name("DIR")
+      ->capture_default_str();
+  app.add_flag("--force", options.force, "replace the report in that folder");
+  app.add_option("--device", raw.device,
+                 "auto, reference or cuda; auto falls back to the host for smoke only")
+      ->type_name("DEVICE")
+      ->capture_default_str();
+  app.add_option("--isolation", raw.isolation, "kept workers, or a fresh one for each cell")
+      ->type_name("kept|cell")
+      ->capture_default_str();
+  app.add_option("--timeout", raw.timeout_seconds, "seconds a cell may take in all")
+      ->type_name("SECONDS")
+      ->capture_default_str();
+  app.add_option("--deadline-scale", options.deadline_scale,
+                 "multiplies the deadline of every phase")
+      ->type_name("FACTOR")
+      ->capture_default_str();
+  app.add_flag("--quiet", options.quiet, "print failures and the summary only");
+  // For the runner's own tests and for lines that repeat a cell of the self-test.
+  const std::string hidden;
+  app.add_option("--mock", options.mock_plan)->group(hidden);
+  app.add_flag("--measure-overhead", options.measure_overhead)->group(hidden);
+  app.add_option("--fault", options.faults)->group(hidden);
+  app.add_option("--sabotage", options.sabotage)->group(hidden);
+}
+
+std::vector<std::string> long_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+[[noreturn]] void refuse_unknown(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names = long_options(app);
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string name = word.substr(0, word.find('='));
+  throw InputError(fmt::format("'{}': no such {}{}", word,
+                               word.starts_with('-') ? "option" : "command",
+                               matrix::nearest_hint(name, known)));
+}
+
+/// The subcommand that was parsed, else the program itself.
+const CLI::App& parsed_app(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : *parsed.front();
+}
+
+void parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError&) {
+    const CLI::App& at = parsed_app(app);
+    const std::vector<std::string> words = at.remaining(true);
+    refuse_unknown(at, words.empty() ? std::string("?") : words.front());
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) throw;  // --help and --version
+    throw InputError(fmt::format("{}; see cgconform --help", error.what()));
+  }
+}
+
+void check_contradictions(const CLI::App& app, const RunOptions& options) {
+  constexpr std::array<std::pair<const char*, const char*>, 8> contradictions{{
+      {"--list", "--dry-run"},
+      {"--list", "--report"},
+      {"--list", "--force"},
+      {"--dry-run", "--report"},
+      {"--dry-run", "--force"},
+      {"--mock", "--matrix"},
+      {"--mock", "--filter"},
+      {"--mock", "--cell"},
+  }};
+  for (const auto& [one, other] : contradictions) {
+    if (app.count(one) > 0 && app.count(other) > 0) {
+      throw InputError(fmt::format("{} and {} contradict each other; leave one out", one, other));
+    }
+  }
+  if (options.report.empty()) throw InputError("--report: the name of the folder is empty");
+}
+
+void check_numbers(const RunOptions& options, const RawArguments& raw) {
+  if (!std::isfinite(options.deadline_scale) || options.deadline_scale <= 0.0) {
+    throw InputError(fmt::format("--deadline-scale {}: must be a number above 0, such as 2",
+                                 options.deadline_scale));
+  }
+  if (!(raw.timeout_seconds > 0.0) || raw.timeout_seconds > longest_timeout_seconds) {
+    throw InputError(fmt::format("--timeout {}: must be seconds above 0, at most {}",
+                                 raw.timeout_seconds, longest_timeout_seconds));
+  }
+}
+
+std::string typed_line(int argc, const char* const* argv) {
+  std::string line = "cgconform";
+  for (int i = 1; i < argc; ++i) line += ' ' + shell_quoted(argv[i]);
+  return line;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  RawArguments raw;
+  CLI::App app(
+      "Can CUDA graphs be trusted on this machine? Runs every combination of settings "
+      "against its own eager run, over MPI.",
+      "cgconform");
+  app.footer(exit_code_help());
+  app.set_version_flag(
+      "--version", std::string(build_info().version) + " " + std::string(build_info().git_commit));
+  app.require_subcommand(0, 1);
+  add_run_options(app, line.options, raw);
+  add_check_command(app, line.exit_code);
+  add_explain_command(app, line.exit_code);
+  add_schedule_command(app, line.exit_code);
+  try {
+    parse(app, argc, argv);
+  } catch (const CLI::ParseError& help) {
+    line.exit_code = app.exit(help);
+    line.action = Action::finished;
+    return line;
+  }
+  if (!app.get_subcommands().empty()) {
+    line.action = Action::finished;
+    return line;
+  }
+  line.options.command_line = typed_line(argc, argv);
+  check_contradictions(app, line.options);
+  check_numbers(line.options, raw);
+  line.options.device = chosen("--device", raw.device, device_choices);
+  for (const std::string& fault : line.options.faults) fault_named(fault);
+  sabotage_named(line.options.sabotage);
+  line.options.isolation = chosen("--isolation", raw.isolation, isolation_choices);
+  line.options.cell_deadline =
+      std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(raw.timeout_seconds * 1e3))};
+  if (app.count("--list") > 0) {
+    line.action = raw.list.empty() ? Action::list : chosen("--list", raw.list, list_choices);
+  } else if (raw.dry_run) {
+    line.action = Action::dry_run;
+  }
+  return line;
+}
+
+bool never_uses_mpi(int argc, const char* const* argv) {
+  constexpr std::array<std::string_view, 4> commands{"check", "explain", "schedule", "list"};
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word(argv[i]);
+    if (word == "-h") return true;
+    for (const std::string_view action : actions_without_mpi) {
+      if (word == action || word.starts_with(std::string(action) + "=")) return true;
+    }
+    if (i == 1 && std::find(commands.begin(), commands.end(), word) != commands.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace cgconform::harness

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/exit_codes.hpp"
+#include "harness/gang_scheduler.hpp"
+#include "harness/journal.hpp"
+#include "harness/planned_cell.hpp"
+#include "harness/run_options.hpp"
+#include "harness/transport.hpp"
+#include "reports/report_writer.hpp"
+
+namespace cgconform::harness {
+
+/// What a run consists of, once its device is known.
+struct RunPlan {
+  std::unique_ptr<CellSource> source;
+  std::string matrix_name;
+  std::string matrix_hash;
+  /// The exit code of the run's summary; by default `exit_code_of`.
+  std::function<ExitCode(const reports::RunSummary&)> judge;
+  /// Told of every final result.
+  std::function<void(const suites::CellResult&)> observe;
+};
+
+/// Makes the plan on rank 0 for a device and a number of ranks. Throws InputError.
+using Planner = std::function<RunPlan(const std::string& device, int ranks)>;
+
+/// Rank 0's part of a run: hears the ranks, plans, has cells run, journals and reports verdicts,
+/// and ends all ranks with one exit code.
+class Coordinator {
+ public:
+  Coordinator(RunOptions options, Planner planner, Transport& transport);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  Coordinator(Coordinator&&) = delete;
+  Coordinator& operator=(Coordinator&&) = delete;
+
+  void handle(int source, const Message& message);
+  /// Moves the run on. Throws InternalError where a rank no longer answers.
+  void tick();
+  /// Ends the run early; `signal` was caught by this process.
+  void interrupt(int signal);
+  bool is_finished() const { return stage_ == Stage::ended; }
+  bool is_running() const { return stage_ == Stage::running; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Stage : std::uint8_t { greeting, starting, running, stopping, ended };
+
+  /// Calls `action`; an Error in it ends the run with its exit code and one message.
+  void guarded(const std::function<void()>& action);
+  void plan_run();
+  void open_reports(RunPlan& plan);
+  void run_on();
+  void pull_cells();
+  void feed_retries();
+  void attempt_finished(const FinishedAttempt& attempt);
+  void emit(const suites::CellResult& result);
+  void send_scheduled();
+  void watch_silence() const;
+  void finish(std::optional<ExitCode> forced);
+  void shut_down(ExitCode code);
+  void refuse(ExitCode code, const std::string& message);
+  reports::RunInfo run_info(const RunPlan& plan) const;
+  int world() const { return transport_.size(); }
+
+  RunOptions options_;
+  Planner planner_;
+  Transport& transport_;
+  Stage stage_ = Stage::greeting;
+  Clock::time_point stage_since_ = Clock::now();
+  std::vector<Hello> hellos_;
+  std::vector<bool> greeted_;
+  int begun_ = 0;
+  int goodbyes_ = 0;
+
+  RunPlan plan_;
+  std::string device_;
+  bool source_exhausted_ = false;
+  std::optional<GangScheduler> scheduler_;
+  std::map<std::string, suites::CellResult> first_attempts_;  ///< by cell hash
+  std::vector<PlannedCell> retries_;
+  std::size_t next_retry_ = 0;
+  std::optional<Journal> journal_;
+  std::filesystem::path folder_;
+  std::vector<std::unique_ptr<reports::ReportWriter>> writers_;
+  std::optional<reports::SummaryCollector> summary_;
+  std::vector<double> attempt_milliseconds_;  ///< kept where overhead is measured
+  Clock::time_point started_ = Clock::now();
+};
+
+}  // namespace cgconform::harness

@@ -1,0 +1,51 @@
+#include "harness/device_selection.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "harness/system_error.hpp"
+
+namespace cgconform::harness {
+namespace {
+
+constexpr const char* reference = "reference";
+
+const Hello* first_with_device(std::span<const Hello> ranks, bool wanted) {
+  const auto found = std::find_if(ranks.begin(), ranks.end(), [&](const Hello& rank) {
+    const auto fact = rank.facts.find(nvidia_device_fact);
+    return (fact != rank.facts.end() && fact->second == "yes") == wanted;
+  });
+  return found == ranks.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string select_device(const RunOptions& options, std::span<const Hello> ranks) {
+  if (options.device == DeviceChoice::reference || !options.mock_plan.empty()) return reference;
+  const Hello* without = first_with_device(ranks, false);
+  if (options.device == DeviceChoice::cuda && without != nullptr) {
+    throw EnvironmentError(
+        fmt::format("rank {} on {} sees no NVIDIA device; check the driver there, or run on the "
+                    "host with --device reference",
+                    without->world_rank, without->host));
+  }
+  const Hello* with = first_with_device(ranks, true);
+  if (options.device == DeviceChoice::cuda || with != nullptr) {
+    if (with != nullptr && without != nullptr) {
+      throw EnvironmentError(fmt::format(
+          "rank {} on {} sees no NVIDIA device, and rank {} on {} does; check the "
+          "driver on {}",
+          without->world_rank, without->host, with->world_rank, with->host, without->host));
+    }
+    throw EnvironmentError(
+        "the device cuda is not built into this program; --device reference runs on the host");
+  }
+  if (options.matrix == "smoke") return reference;
+  throw EnvironmentError(fmt::format(
+      "rank {} on {} sees no NVIDIA device, and only the matrix smoke falls back to the "
+      "host by itself; check the driver there, or say --device reference",
+      without->world_rank, without->host));
+}
+
+}  // namespace cgconform::harness

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "harness/protocol.hpp"
+#include "harness/run_options.hpp"
+
+namespace cgconform::harness {
+
+/// Fact of a rank's Hello: "yes" where it sees an NVIDIA device.
+constexpr const char* nvidia_device_fact = "nvidia_device";
+
+/// The device of the run. `auto` takes `reference` for the matrix `smoke` only (and for mock
+/// cells), and only where no rank sees an NVIDIA device: a dead driver must not look green. Throws
+/// EnvironmentError naming the rank.
+std::string select_device(const RunOptions& options, std::span<const Hello> ranks);
+
+}  // namespace cgconform::harness

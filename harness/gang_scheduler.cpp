@@ -1,0 +1,325 @@
+#include "harness/gang_scheduler.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+
+namespace cgconform::harness {
+namespace {
+
+using suites::RankReport;
+
+/// True where a worker may not be trusted with another cell.
+bool speaks_against_worker(const RankReport& report) {
+  return std::any_of(report.checks.begin(), report.checks.end(), [](const auto& check) {
+    const suites::VerdictClass kind = suites::verdict_class(check.verdict);
+    return kind == suites::VerdictClass::bad || kind == suites::VerdictClass::environment;
+  });
+}
+
+/// How often a cell goes back to the queue because a worker died between cells.
+constexpr int most_stale_returns = 3;
+/// Communicators that a worker keeps; the gang that was made first is retired for another one.
+constexpr std::size_t most_gangs_of_a_rank = 4;
+
+}  // namespace
+
+GangScheduler::GangScheduler(const SchedulerOptions& options)
+    : options_(options),
+      busy_(static_cast<std::size_t>(options.ranks), false),
+      generations_(static_cast<std::size_t>(options.ranks), 0) {}
+
+void GangScheduler::add(PlannedCell planned, int attempt) {
+  if (planned.ranks > options_.ranks) {
+    throw InternalError(fmt::format("cell {} needs {} ranks of {}", planned.name.id, planned.ranks,
+                                    options_.ranks));
+  }
+  waiting_.push_back({std::move(planned), attempt});
+}
+
+void GangScheduler::dispatch() {
+  while (start_one()) {
+  }
+}
+
+bool GangScheduler::start_one() {
+  for (auto cell = waiting_.begin(); cell != waiting_.end(); ++cell) {
+    const std::vector<int> ranks = find_ranks(*cell);
+    if (!ranks.empty()) {
+      for (auto before = waiting_.begin(); before != cell; ++before) ++before->overtaken;
+      WaitingCell chosen = std::move(*cell);
+      waiting_.erase(cell);
+      start(std::move(chosen), ranks);
+      return true;
+    }
+    // The ranks drain until a cell that was overtaken often enough fits.
+    if (cell->overtaken >= options_.most_overtakings) return false;
+  }
+  return false;
+}
+
+std::vector<int> GangScheduler::find_ranks(const WaitingCell& cell) const {
+  const bool exclusive_runs = std::any_of(running_.begin(), running_.end(), [](const auto& other) {
+    return other.cell.planned.exclusive;
+  });
+  if (exclusive_runs || (cell.planned.exclusive && !running_.empty())) return {};
+  const int count = cell.planned.ranks;
+  std::vector<int> ranks;
+  for (int first = 0; first + count <= options_.ranks; first += count) {
+    if (!block_is_free(first, count)) continue;
+    for (int rank = first; rank < first + count; ++rank) ranks.push_back(rank);
+    return ranks;
+  }
+  // No aligned block: any free ranks do, so that odd sizes do not starve.
+  for (int rank = 0; rank < options_.ranks && std::ssize(ranks) < count; ++rank) {
+    if (!busy_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  }
+  if (std::ssize(ranks) < count) ranks.clear();
+  return ranks;
+}
+
+bool GangScheduler::block_is_free(int first, int count) const {
+  const auto begin = busy_.begin() + first;
+  return std::none_of(begin, begin + count, [](bool busy) { return busy; });
+}
+
+void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
+  RunningCell running;
+  running.id = next_assignment_++;
+  running.world_ranks = ranks;
+  running.reports.resize(ranks.size());
+  running.fresh = cell.planned.fresh || options_.always_fresh || cell.attempt > 1;
+  running.started = Clock::now();
+  bool new_gang = true;
+  const Gang& gang = gang_for(ranks, running.fresh, new_gang);
+  running.gang = gang.id;
+
+  Assignment assignment;
+  assignment.id = running.id;
+  assignment.gang = gang.id;
+  assignment.new_gang = new_gang;
+  assignment.fresh = running.fresh;
+  assignment.world_ranks = ranks;
+  assignment.name = cell.planned.name;
+  assignment.cell = cell.planned.cell;
+  assignment.seed = options_.seed;
+  assignment.device = options_.device;
+  assignment.faults = cell.planned.faults;
+  assignment.sabotage = cell.planned.sabotage;
+  assignment.checks = options_.checks;
+  assignment.mock = cell.planned.mock;
+  assignment.scenario = cell.planned.scenario;
+  assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    busy_[static_cast<std::size_t>(ranks[i])] = true;
+    assignment.rank = static_cast<int>(i);
+    assignment.worker_generation = new_gang ? 0 : gang.generations[i];
+    messages_.push_back({ranks[i], assignment});
+  }
+  running.cell = std::move(cell);
+  running_.push_back(std::move(running));
+}
+
+GangScheduler::Gang& GangScheduler::gang_for(const std::vector<int>& ranks, bool fresh,
+                                             bool& is_new) {
+  for (auto& [id, gang] : gangs_) {
+    if (!fresh && gang.world_ranks == ranks && !gang.generations.empty()) {
+      is_new = false;
+      return gang;
+    }
+  }
+  if (fresh) {
+    // Their workers may be replaced, and with them what other gangs share.
+    for (const int rank : ranks) retire_gangs_of(rank);
+  }
+  for (const int rank : ranks) {
+    const std::vector<std::uint64_t> gangs = gangs_of(rank);
+    if (gangs.size() >= most_gangs_of_a_rank) retire(gangs.front());
+  }
+  is_new = true;
+  Gang& gang = gangs_[next_gang_];
+  gang.id = next_gang_++;
+  gang.world_ranks = ranks;
+  return gang;
+}
+
+void GangScheduler::retire(std::uint64_t gang) {
+  const auto found = gangs_.find(gang);
+  if (found == gangs_.end()) return;
+  for (const int rank : found->second.world_ranks) messages_.push_back({rank, RetireGang{gang}});
+  gangs_.erase(found);
+}
+
+std::vector<std::uint64_t> GangScheduler::gangs_of(int rank) const {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, gang] : gangs_) {
+    const auto& members = gang.world_ranks;
+    if (std::find(members.begin(), members.end(), rank) != members.end()) ids.push_back(id);
+  }
+  return ids;
+}
+
+void GangScheduler::retire_gangs_of(int rank) {
+  for (const std::uint64_t id : gangs_of(rank)) {
+    const bool in_use = std::any_of(running_.begin(), running_.end(),
+                                    [&](const RunningCell& cell) { return cell.gang == id; });
+    if (in_use) {
+      gangs_.at(id).broken = true;
+    } else {
+      retire(id);
+    }
+  }
+}
+
+GangScheduler::RunningCell* GangScheduler::running_by_id(std::uint64_t id) {
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [&](const RunningCell& cell) { return cell.id == id; });
+  return found == running_.end() ? nullptr : &*found;
+}
+
+void GangScheduler::on_report(int rank, const CellReport& report) {
+  RunningCell* cell = running_by_id(report.assignment);
+  if (cell == nullptr) {
+    throw InternalError(
+        fmt::format("rank {} reported attempt {}, which does not run", rank, report.assignment));
+  }
+  const auto member = std::find(cell->world_ranks.begin(), cell->world_ranks.end(), rank);
+  const auto place = static_cast<std::size_t>(member - cell->world_ranks.begin());
+  if (member == cell->world_ranks.end() || cell->reports[place]) {
+    throw InternalError(fmt::format("rank {} reported attempt {} without being asked, or twice",
+                                    rank, report.assignment));
+  }
+  generations_[static_cast<std::size_t>(rank)] = report.worker_generation;
+  cell->reports[place] = report.report;
+  if (report.report.abnormal_end) {
+    stop_others(*cell, rank, report.report.abnormal_end->verdict == suites::Verdict::hang);
+  }
+  finish_if_complete(*cell);
+}
+
+void GangScheduler::on_stale(int rank, const StaleAssignment& stale) {
+  RunningCell* cell = running_by_id(stale.assignment);
+  if (cell == nullptr) return;
+  generations_[static_cast<std::size_t>(rank)] = stale.worker_generation;
+  const auto member = std::find(cell->world_ranks.begin(), cell->world_ranks.end(), rank);
+  const auto place = static_cast<std::size_t>(member - cell->world_ranks.begin());
+  cell->stale = true;
+  RankReport report;
+  report.rank = static_cast<int>(place);
+  report.world_rank = rank;
+  report.abnormal_end = suites::AbnormalEnd{.phase = "idle"};
+  cell->reports[place] = std::move(report);
+  stop_others(*cell, rank, false);
+  finish_if_complete(*cell);
+}
+
+void GangScheduler::on_worker_lost(int rank, const WorkerLost& lost) {
+  generations_[static_cast<std::size_t>(rank)] = lost.worker_generation;
+  retire_gangs_of(rank);
+}
+
+void GangScheduler::stop_others(RunningCell& cell, int except, bool hang) {
+  if (cell.stopping) return;
+  cell.stopping = true;
+  for (const int rank : cell.world_ranks) {
+    if (rank != except) messages_.push_back({rank, StopAssignment{cell.id, hang}});
+  }
+}
+
+void GangScheduler::finish_if_complete(RunningCell& cell) {
+  const bool complete = std::all_of(cell.reports.begin(), cell.reports.end(),
+                                    [](const auto& report) { return report.has_value(); });
+  if (!complete) return;
+  // A failure may have left anything behind, on any rank of the gang.
+  const bool failed = std::any_of(cell.reports.begin(), cell.reports.end(), [](const auto& report) {
+    return speaks_against_worker(*report);
+  });
+  if (failed) stop_others(cell, -1, false);
+  for (const int rank : cell.world_ranks) busy_[static_cast<std::size_t>(rank)] = false;
+  const std::uint64_t id = cell.id;
+  const std::uint64_t gang_id = cell.gang;
+  if (cell.stale && cell.cell.stale_returns < most_stale_returns) {
+    ++cell.cell.stale_returns;
+    waiting_.push_front(cell.cell);
+  } else {
+    FinishedAttempt finished;
+    finished.planned = std::move(cell.cell.planned);
+    finished.attempt = cell.cell.attempt;
+    finished.fresh = cell.fresh;
+    finished.world_ranks = cell.world_ranks;
+    for (auto& report : cell.reports) finished.reports.push_back(std::move(*report));
+    finished.seconds = std::chrono::duration<double>(Clock::now() - cell.started).count();
+    finished_.push_back(std::move(finished));
+  }
+  const bool broken = cell.stopping;
+  const std::vector<int> ranks = cell.world_ranks;
+  running_.remove_if([&](const RunningCell& other) { return other.id == id; });
+  if (broken) {
+    for (const int rank : ranks) retire_gangs_of(rank);
+    return;
+  }
+  // The workers that ran the cell hold the gang's communicator from now on.
+  const auto gang = gangs_.find(gang_id);
+  if (gang == gangs_.end()) return;
+  if (gang->second.broken) {
+    retire(gang_id);
+    return;
+  }
+  gang->second.generations.clear();
+  for (const int rank : ranks) {
+    gang->second.generations.push_back(generations_[static_cast<std::size_t>(rank)]);
+  }
+}
+
+void GangScheduler::on_store_set(const StoreSet& set) {
+  const auto found = gangs_.find(set.gang);
+  if (found == gangs_.end()) return;
+  Gang& gang = found->second;
+  gang.store[set.key] = set.value;
+  const auto [first, last] = gang.waiting.equal_range(set.key);
+  for (auto waiter = first; waiter != last; ++waiter) {
+    messages_.push_back({waiter->second, StoreValue{set.gang, set.key, set.value}});
+  }
+  gang.waiting.erase(first, last);
+}
+
+void GangScheduler::on_store_get(int rank, const StoreGet& get) {
+  const auto found = gangs_.find(get.gang);
+  if (found == gangs_.end()) return;
+  Gang& gang = found->second;
+  const auto value = gang.store.find(get.key);
+  if (value == gang.store.end()) {
+    gang.waiting.emplace(get.key, rank);
+  } else {
+    messages_.push_back({rank, StoreValue{get.gang, get.key, value->second}});
+  }
+}
+
+std::vector<Outgoing> GangScheduler::take_messages() {
+  return std::exchange(messages_, {});
+}
+
+std::vector<FinishedAttempt> GangScheduler::take_finished() {
+  return std::exchange(finished_, {});
+}
+
+std::optional<GangScheduler::Clock::time_point> GangScheduler::oldest_start() const {
+  if (running_.empty()) return std::nullopt;
+  return running_.front().started;
+}
+
+std::vector<int> GangScheduler::silent_ranks() const {
+  std::vector<int> ranks;
+  if (running_.empty()) return ranks;
+  const RunningCell& oldest = running_.front();
+  for (std::size_t i = 0; i < oldest.reports.size(); ++i) {
+    if (!oldest.reports[i]) ranks.push_back(oldest.world_ranks[i]);
+  }
+  return ranks;
+}
+
+}  // namespace cgconform::harness

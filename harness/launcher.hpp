@@ -1,0 +1,15 @@
+#pragma once
+
+#include <optional>
+
+namespace cgconform::harness {
+
+/// This process's rank in the MPI job that a launcher (mpirun, srun) started, from the variables
+/// launchers set; empty where it was started by itself.
+std::optional<int> launcher_rank();
+
+/// Throws EnvironmentError where a launcher started several processes without telling them how to
+/// speak MPI: each would take itself for the only one.
+void refuse_ranks_without_mpi();
+
+}  // namespace cgconform::harness

@@ -1,0 +1,36 @@
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include "harness/control_channel.hpp"
+#include "harness/crash_handler.hpp"
+#include "harness/fingerprint.hpp"
+#include "harness/progress_board.hpp"
+#include "harness/worker/lifeline.hpp"
+#include "harness/worker/training_executor.hpp"
+#include "harness/worker/worker_link.hpp"
+#include "harness/worker/worker_loop.hpp"
+#include "harness/worker_process.hpp"
+
+int main() {
+  using namespace cgconform::harness;
+  constexpr int no_supervisor = 2;
+  try {
+    BoardMapping board_file{FileDescriptor(worker_board_descriptor)};
+    const CrashHandler crash_handler(board_file.layout());
+    const Lifeline lifeline(worker_channel_descriptor);
+    ControlChannel channel{FileDescriptor(worker_channel_descriptor)};
+    ProgressBoard board(board_file.layout());
+    WorkerLink link(channel);
+    TrainingExecutor executor(link, board);
+    return run_worker(link, board, executor, build_identity());
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("cgconform-worker: {} (cgconform starts it; it is of no use alone)\n",
+                           error.what())
+                   .c_str(),
+               stderr);
+    return no_supervisor;
+  }
+}

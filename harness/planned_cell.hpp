@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "matrix/cell.hpp"
+#include "reports/report_writer.hpp"
+#include "suites/result_record.hpp"
+
+namespace cgconform::harness {
+
+/// A cell that is to run, with all that its attempts need beyond the run's options.
+struct PlannedCell {
+  matrix::CellName name;
+  matrix::Cell cell;
+  int ranks = 1;                    ///< that its gang needs
+  bool baseline = false;            ///< eager against eager
+  bool fresh = false;               ///< in workers that have run nothing
+  bool exclusive = false;           ///< with no other cell beside it
+  std::vector<std::string> faults;  ///< ids of the fault switches to turn on
+  std::string sabotage;
+  std::string mock;      ///< behaviour of a mock cell; empty for a cell of a matrix
+  std::string scenario;  ///< which scenarios to run; empty for a cell
+};
+
+/// What a source of cells gives next: a cell to run, or one that was refused or skipped.
+using SourceItem = std::variant<PlannedCell, suites::CellResult>;
+
+/// The cells of a run, one after the other.
+class CellSource {
+ public:
+  virtual ~CellSource() = default;
+  virtual const reports::PlannedCounts& counts() const = 0;
+  /// Empty after the last one.
+  virtual std::optional<SourceItem> next() = 0;
+};
+
+}  // namespace cgconform::harness

@@ -1,0 +1,87 @@
+#include "harness/rank_agreement.hpp"
+
+#include <cerrno>
+#include <set>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "harness/device_selection.hpp"
+#include "harness/exit_codes.hpp"
+#include "harness/fingerprint.hpp"
+#include "harness/system_error.hpp"
+
+namespace cgconform::harness {
+namespace {
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += text.empty() ? line : fmt::format(" {}", line);
+  return text;
+}
+
+std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? std::string("unset") : fmt::format("'{}'", found->second);
+}
+
+/// The first name whose values differ; empty where all agree.
+std::string first_difference(const std::map<std::string, std::string>& a,
+                             const std::map<std::string, std::string>& b) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : a) names.insert(name);
+  for (const auto& [name, value] : b) names.insert(name);
+  for (const std::string& name : names) {
+    if (value_of(a, name) != value_of(b, name)) return name;
+  }
+  return {};
+}
+
+}  // namespace
+
+Hello introduce_rank(int world_rank, const RunOptions& options,
+                     const std::filesystem::path& worker_program) {
+  Hello hello;
+  hello.world_rank = world_rank;
+  hello.host = host_name();
+  hello.pid = ::getpid();
+  hello.facts = environment_facts();
+  hello.facts[nvidia_device_fact] = sees_nvidia_device() ? "yes" : "no";
+  for (const auto& [name, value] : relevant_variables()) {
+    hello.must_agree[fmt::format("variable {}", name)] = value;
+  }
+  hello.must_agree["options"] = joined(deciding_options(options));
+  hello.must_agree["binary"] = file_hash("/proc/self/exe");
+  hello.must_agree["worker binary"] = file_hash(worker_program);
+  hello.facts["binary"] = hello.must_agree["binary"];
+  if (!options.startup_error.empty()) {
+    hello.trouble = options.startup_error;
+    hello.trouble_code = exit_status(ExitCode::unusable_input);
+  } else if (::access(worker_program.c_str(), X_OK) != 0) {
+    hello.trouble = fmt::format(
+        "rank {} on {}: the worker {} cannot be run: {}; cgconform-worker "
+        "belongs beside cgconform",
+        world_rank, hello.host, worker_program.string(), system_reason(errno));
+    hello.trouble_code = exit_status(ExitCode::environment);
+  }
+  return hello;
+}
+
+void require_agreement(std::span<const Hello> ranks) {
+  for (const Hello& rank : ranks) {
+    if (rank.trouble.empty()) continue;
+    if (rank.trouble_code == exit_status(ExitCode::unusable_input)) throw InputError(rank.trouble);
+    throw EnvironmentError(rank.trouble);
+  }
+  const Hello& first = ranks.front();
+  for (const Hello& rank : ranks) {
+    const std::string name = first_difference(first.must_agree, rank.must_agree);
+    if (name.empty()) continue;
+    throw EnvironmentError(fmt::format(
+        "rank {} on {} differs from rank {} on {} in {}: {} there, {} here; start all ranks alike",
+        rank.world_rank, rank.host, first.world_rank, first.host, name,
+        value_of(rank.must_agree, name), value_of(first.must_agree, name)));
+  }
+}
+
+}  // namespace cgconform::harness

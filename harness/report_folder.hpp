@@ -1,0 +1,12 @@
+#pragma once
+
+#include <filesystem>
+
+namespace cgconform::harness {
+
+/// Makes the folder for a run's report and returns it. A folder that holds something is left alone
+/// and `.1`, `.2`, ... is added to the name; with `force` its report files are removed and it is
+/// used. Throws InputError naming the folder and the system's reason.
+std::filesystem::path prepare_report_folder(const std::filesystem::path& wanted, bool force);
+
+}  // namespace cgconform::harness

@@ -1,0 +1,89 @@
+#include "harness/run_options.hpp"
+
+#include <fmt/format.h>
+
+namespace cgconform::harness {
+namespace {
+
+constexpr std::string_view plain_characters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+
+bool is_default(const RunOptions& options, double RunOptions::*member) {
+  return options.*member == RunOptions{}.*member;
+}
+
+}  // namespace
+
+std::string_view device_choice_name(DeviceChoice choice) {
+  switch (choice) {
+    case DeviceChoice::automatic:
+      return "auto";
+    case DeviceChoice::reference:
+      return "reference";
+    case DeviceChoice::cuda:
+      return "cuda";
+  }
+  return {};
+}
+
+std::vector<std::string> deciding_options(const RunOptions& options) {
+  std::vector<std::string> lines{
+      fmt::format("matrix={}", options.matrix),
+      fmt::format("filter={}", effective_filter(options)),
+      fmt::format("seed={}", options.seed),
+      fmt::format("device={}", device_choice_name(options.device)),
+      fmt::format("isolation={}", options.isolation == IsolationChoice::cell ? "cell" : "kept"),
+      fmt::format("deadline_scale={}", options.deadline_scale),
+      fmt::format("timeout={}", options.cell_deadline.count()),
+      fmt::format("sabotage={}", options.sabotage),
+      fmt::format("mock={}", options.mock_plan),
+  };
+  for (const std::string& fault : options.faults) lines.push_back(fmt::format("fault={}", fault));
+  return lines;
+}
+
+std::string effective_filter(const RunOptions& options) {
+  std::string cells;
+  for (const std::string& cell : options.cells) {
+    cells += cells.empty() ? cell : fmt::format(" | {}", cell);
+  }
+  if (cells.empty()) return options.filter;
+  if (options.filter.empty()) return cells;
+  return fmt::format("({}) & ({})", options.filter, cells);
+}
+
+std::string shell_quoted(const std::string& word) {
+  if (!word.empty() && word.find_first_not_of(plain_characters) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + '\'';
+}
+
+std::string reproducer_line(const RunOptions& options, const std::string& device, int ranks,
+                            const std::string& cell_hash, const std::string& mock) {
+  std::string line = ranks > 1 ? fmt::format("mpirun -np {} cgconform", ranks) : "cgconform";
+  if (mock.empty()) {
+    line += fmt::format(" --matrix {} --cell {} --seed {} --device {}",
+                        shell_quoted(options.matrix), cell_hash, options.seed, device);
+  } else {
+    line += fmt::format(" --mock {}", shell_quoted(fmt::format("[{}]", mock)));
+  }
+  for (const std::string& fault : options.faults) line += fmt::format(" --fault {}", fault);
+  if (!options.sabotage.empty()) line += fmt::format(" --sabotage {}", options.sabotage);
+  if (options.isolation == IsolationChoice::cell) line += " --isolation=cell";
+  if (!is_default(options, &RunOptions::deadline_scale)) {
+    line += fmt::format(" --deadline-scale {}", options.deadline_scale);
+  }
+  if (options.cell_deadline != RunOptions{}.cell_deadline) {
+    line += fmt::format(" --timeout {}", static_cast<double>(options.cell_deadline.count()) / 1e3);
+  }
+  return line;
+}
+
+}  // namespace cgconform::harness

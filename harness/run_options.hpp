@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace cgconform::harness {
+
+enum class DeviceChoice : std::uint8_t { automatic, reference, cuda };
+enum class IsolationChoice : std::uint8_t { kept, cell };
+
+/// What the command line asks a run to do.
+struct RunOptions {
+  std::string matrix = "smoke";
+  std::string filter;
+  std::vector<std::string> cells;  ///< ids or hashes; empty for all
+  std::uint64_t seed = 1;
+  std::string report = "cgconform-report";
+  bool force = false;
+  DeviceChoice device = DeviceChoice::automatic;
+  IsolationChoice isolation = IsolationChoice::kept;
+  double deadline_scale = 1.0;
+  std::chrono::milliseconds cell_deadline{600000};
+  bool quiet = false;
+  std::vector<std::string> faults;  ///< ids of fault switches, for reproducers of the self-test
+  std::string sabotage;
+  std::string mock_plan;          ///< mock cells instead of a matrix; empty for none
+  bool measure_overhead = false;  ///< print the runner's time a cell at the end
+  std::string command_line;       ///< as typed
+  std::string startup_error;      ///< why the command line cannot be used; empty where it can
+};
+
+/// The options that decide what runs and how it is judged, one a line, equal on all ranks.
+std::vector<std::string> deciding_options(const RunOptions& options);
+
+std::string_view device_choice_name(DeviceChoice choice);
+
+/// The filter expression of `--filter` and `--cell` together; empty for all cells.
+std::string effective_filter(const RunOptions& options);
+
+/// `word` as a shell takes it back unchanged.
+std::string shell_quoted(const std::string& word);
+
+/// One line that repeats a cell of this run on as many ranks as its gang needs.
+std::string reproducer_line(const RunOptions& options, const std::string& device, int ranks,
+                            const std::string& cell_hash, const std::string& mock);
+
+}  // namespace cgconform::harness

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "harness/coordinator.hpp"
+#include "harness/run_options.hpp"
+#include "matrix/cell_plan.hpp"
+
+namespace cgconform::harness {
+
+/// The device that cells are classified for before the ranks are known.
+matrix::TargetDevice target_device(const RunOptions& options);
+
+/// The plan of the options' matrix, filter and cells for a device. Throws InputError.
+std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
+                                                    matrix::TargetDevice device);
+
+/// Plans what the options ask for: a matrix, or mock cells.
+Planner planner_for(const RunOptions& options);
+
+}  // namespace cgconform::harness

@@ -1,0 +1,129 @@
+#include "harness/worker/training_executor.hpp"
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/switch_names.hpp"
+#include "suites/cell_runner.hpp"
+#include "suites/comparison.hpp"
+#include "workloads/device/errors.hpp"
+#include "workloads/training/leg.hpp"
+
+namespace cgconform::harness {
+namespace {
+
+using suites::RankReport;
+using suites::Verdict;
+using workloads::Sabotage;
+
+/// The sabotaged comparator: it looks at nothing and finds everything equal.
+class AgreeingComparator final : public suites::TensorComparator {
+ public:
+  std::vector<suites::Comparison> compare(std::span<const suites::ComparisonPair> pairs,
+                                          const suites::Tolerance& /*tolerance*/) override {
+    return std::vector<suites::Comparison>(pairs.size());
+  }
+};
+
+std::unique_ptr<suites::TensorComparator> make_comparator(workloads::Device& device,
+                                                          Sabotage sabotage) {
+  if (sabotage == Sabotage::comparator_says_equal) return std::make_unique<AgreeingComparator>();
+  return suites::create_device_comparator(device);
+}
+
+RankReport failed_report(const Assignment& assignment, Verdict verdict, std::string detail) {
+  RankReport report;
+  report.rank = assignment.rank;
+  report.device = assignment.device;
+  report.checks.push_back({"SUI-04", verdict, std::move(detail), std::nullopt});
+  return report;
+}
+
+}  // namespace
+
+RankReport TrainingExecutor::execute(const Assignment& assignment) {
+  board_.enter_phase(workloads::Phase::setup);
+  try {
+    RankReport report = assignment.scenario.empty() ? run(assignment) : run_scenario(assignment);
+    report.rank = assignment.rank;
+    report.device = assignment.device;
+    return report;
+  } catch (const workloads::DeviceError& error) {
+    // A peer that crashed or hung is reported by its own supervisor and is the first cause.
+    gangs_.erase(assignment.gang);
+    return failed_report(assignment, Verdict::inconclusive_env,
+                         fmt::format("the gang was lost: {}", error.what()));
+  } catch (const std::exception& error) {
+    return failed_report(assignment, Verdict::fail_suite, error.what());
+  }
+}
+
+void TrainingExecutor::retire_gang(std::uint64_t gang) {
+  gangs_.erase(gang);
+}
+
+RankReport TrainingExecutor::run(const Assignment& assignment) {
+  const Sabotage sabotage = sabotage_named(assignment.sabotage);
+  workloads::Communicator* gang = communicator(assignment);
+  const workloads::LegEnvironment environment{
+      .device = device(),
+      .gang = gang,
+      .seed = assignment.seed,
+      .faults = fault_switches(assignment.faults),
+      .sabotage = sabotage,
+      .progress = &board_,
+  };
+  const suites::LegSource run_leg = [&](const matrix::Cell& cell,
+                                        const workloads::LegRequest& request) {
+    return workloads::run_leg(cell, request, environment);
+  };
+  const auto comparator = make_comparator(device(), sabotage);
+  suites::CellRunOptions options;
+  options.cell_id = assignment.name.id;
+  options.seed = assignment.seed;
+  options.world_rank = assignment.world_ranks.at(static_cast<std::size_t>(assignment.rank));
+  return suites::run_cell(assignment.cell, options, run_leg,
+                          {device(), *comparator, gang, &board_});
+}
+
+RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
+  suites::ScenarioContext context;
+  context.seed = assignment.seed;
+  const bool on_device = assignment.scenario == device_scenarios;
+  if (on_device) context.device = &device();
+  return suites::run_scenarios(
+      on_device ? suites::CheckSubject::device_scenario : suites::CheckSubject::run_scenario,
+      context);
+}
+
+workloads::Device& TrainingExecutor::device() {
+  if (!device_) {
+    workloads::ReferenceDeviceOptions options;
+    options.progress = &board_;
+    device_ = workloads::create_reference_device(options);
+    const workloads::AddressRange arena = device_->segment_source().range();
+    board_.set_arena(arena.begin, arena.begin + arena.bytes);
+  }
+  return *device_;
+}
+
+workloads::Communicator* TrainingExecutor::communicator(const Assignment& assignment) {
+  if (assignment.world_ranks.size() < 2) return nullptr;
+  auto& gang = gangs_[assignment.gang];
+  if (!gang) {
+    workloads::CommunicatorOptions options;
+    options.name = fmt::format("gang{}", assignment.gang);
+    options.rank = assignment.rank;
+    options.size = static_cast<int>(assignment.world_ranks.size());
+    options.timeout = std::chrono::milliseconds{assignment.communicator_timeout_milliseconds};
+    options.store = link_.store(assignment.gang);
+    gang = device().create_communicator(std::move(options));
+  }
+  return gang.get();
+}
+
+}  // namespace cgconform::harness

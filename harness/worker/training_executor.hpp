@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "harness/progress_board.hpp"
+#include "harness/worker/worker_link.hpp"
+#include "harness/worker/worker_loop.hpp"
+#include "workloads/device/device.hpp"
+
+namespace cgconform::harness {
+
+/// Runs cells of a matrix, and scenarios: owns the device and the communicators of its gangs, which
+/// are kept from cell to cell.
+class TrainingExecutor final : public CellExecutor {
+ public:
+  TrainingExecutor(WorkerLink& link, ProgressBoard& board) : link_(link), board_(board) {}
+
+  suites::RankReport execute(const Assignment& assignment) override;
+  void retire_gang(std::uint64_t gang) override;
+
+ private:
+  suites::RankReport run(const Assignment& assignment);
+  suites::RankReport run_scenario(const Assignment& assignment);
+  /// Made with the first cell, so that scenarios of the process see none.
+  workloads::Device& device();
+  /// Null for a gang of one.
+  workloads::Communicator* communicator(const Assignment& assignment);
+
+  WorkerLink& link_;
+  ProgressBoard& board_;
+  std::unique_ptr<workloads::Device> device_;
+  std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
+};
+
+}  // namespace cgconform::harness
