@@ -123,13 +123,13 @@ class DenseStageModel final : public StageModel {
                                  "final_layernorm");
     const Buffer logits =
         linear_forward(context, normed.view(), output_weight_, nullptr, "output_layer");
-    saved.keep("final_layernorm.output", std::move(normed));
+    keep(context, saved, "final_layernorm.output", std::move(normed));
     Buffer probabilities =
         make_buffer(context, logits.view().dtype, logits.view().shape, "loss.probabilities");
     Buffer loss = make_buffer(context, logits.view().dtype, {}, "loss");
     cross_entropy_forward(context.stream, loss.view(), probabilities.view(), logits.view(), labels,
                           loss_mask, op_label(context, "loss"));
-    saved.keep("loss.probabilities", std::move(probabilities));
+    keep(context, saved, "loss.probabilities", std::move(probabilities));
     return loss;
   }
 

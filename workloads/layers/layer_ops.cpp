@@ -22,6 +22,10 @@ std::string op_label(const LayerContext& context, std::string_view name) {
   return label;
 }
 
+void keep(const LayerContext& context, SavedActivations& saved, std::string name, Buffer buffer) {
+  if (context.training) saved.keep(std::move(name), std::move(buffer));
+}
+
 Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
                       const Parameter* bias, std::string_view name) {
   Buffer y = make_buffer(context, x.dtype, {x.shape[0], weight.weight.shape[0]}, name);
@@ -47,8 +51,8 @@ Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter&
   Buffer deviation = make_buffer(context, x.dtype, {x.shape[0]}, name + ".reciprocal_deviation");
   layer_norm_forward(context.stream, output.view(), normalised.view(), deviation.view(), x,
                      weight.weight, bias.weight, op_label(context, name));
-  saved.keep(name + ".normalised", std::move(normalised));
-  saved.keep(name + ".reciprocal_deviation", std::move(deviation));
+  keep(context, saved, name + ".normalised", std::move(normalised));
+  keep(context, saved, name + ".reciprocal_deviation", std::move(deviation));
   return output;
 }
 
@@ -82,7 +86,7 @@ Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivati
                     label);
   }
   if (context.tap != nullptr) context.tap->tap("dropout_mask:" + name, mask.view());
-  saved.keep(name + ".mask", std::move(mask));
+  keep(context, saved, name + ".mask", std::move(mask));
   return output;
 }
 

@@ -13,6 +13,9 @@ Buffer make_buffer(LayerContext& context, DType dtype, const Shape& shape, std::
 /// Label of an op of the call: "<context label> <name>".
 std::string op_label(const LayerContext& context, std::string_view name);
 
+/// Keeps `buffer` for the backward in training; frees it in validation.
+void keep(const LayerContext& context, SavedActivations& saved, std::string name, Buffer buffer);
+
 /// y [rows, out] = x [rows, in] weight^T, plus the bias where it is given.
 Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
                       const Parameter* bias, std::string_view name);

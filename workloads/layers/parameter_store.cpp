@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "workloads/ops/dropout.hpp"
+#include "workloads/ops/fill.hpp"
 
 namespace cgconform::workloads {
 

@@ -77,7 +77,7 @@ Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorVi
   const Buffer qkv =
       linear_forward(context, normed.view(), parameter(qkv_weight),
                      shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");
-  saved.keep("input_layernorm.output", std::move(normed));
+  keep(context, saved, "input_layernorm.output", std::move(normed));
 
   Buffer parts[qkv_parts];
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
@@ -107,15 +107,15 @@ Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorVi
   merge_heads(stream, merged.view(), heads.view(), shape_.sequences, 0, 1,
               op_label(context, "merged"));
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    saved.keep(part_names[part], std::move(parts[part]));
+    keep(context, saved, part_names[part], std::move(parts[part]));
   }
-  if (drops) saved.keep("probabilities", std::move(kept_probabilities));
-  saved.keep("dropped_probabilities", std::move(dropped));
+  if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
+  keep(context, saved, "dropped_probabilities", std::move(dropped));
 
   Buffer projected = linear_forward(context, merged.view(), parameter(projection_weight),
                                     shape_.bias ? &parameter(projection_bias) : nullptr,
                                     "self_attention.linear_proj");
-  saved.keep("merged", std::move(merged));
+  keep(context, saved, "merged", std::move(merged));
   const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
                                   "self_attention.dropout");
   Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
@@ -196,9 +196,9 @@ Buffer TransformerLayer::mlp_forward(LayerContext& context, const TensorView& in
   Buffer contracted =
       linear_forward(context, activated.view(), parameter(fc2_weight),
                      shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
-  saved.keep("pre_mlp_layernorm.output", std::move(normed));
-  saved.keep("mlp.linear_fc1.output", std::move(expanded));
-  saved.keep("mlp.activation.output", std::move(activated));
+  keep(context, saved, "pre_mlp_layernorm.output", std::move(normed));
+  keep(context, saved, "mlp.linear_fc1.output", std::move(expanded));
+  keep(context, saved, "mlp.activation.output", std::move(activated));
   const Buffer branch =
       dropout(context, std::move(contracted), shape_.hidden_dropout, saved, "mlp.dropout");
   Buffer output = make_buffer(context, input.dtype, input.shape, "output");

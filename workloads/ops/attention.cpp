@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array split_operands{OperandDeclaration{"heads", Access::write},
                                     OperandDeclaration{"rows", Access::read}};
-constexpr std::array merge_operands{OperandDeclaration{"rows", Access::write},
+// Columns of other parts keep what they hold, so a merge does not define its whole destination.
+constexpr std::array merge_operands{OperandDeclaration{"rows", Access::accumulate},
                                     OperandDeclaration{"heads", Access::read}};
 constexpr std::array softmax_operands{OperandDeclaration{"probabilities", Access::write},
                                       OperandDeclaration{"scores", Access::read}};

@@ -19,7 +19,6 @@ constexpr std::array by_value_operands{
 constexpr std::array backward_operands{OperandDeclaration{"grad_x", Access::write},
                                        OperandDeclaration{"grad_output", Access::read},
                                        OperandDeclaration{"mask", Access::read}};
-constexpr std::array fill_operands{OperandDeclaration{"output", Access::write}};
 
 }  // namespace
 
@@ -29,7 +28,6 @@ const OpDeclaration dropout_by_value_op{"dropout_by_value", by_value_operands,
                                         reference::dropout_by_value};
 const OpDeclaration dropout_backward_op{"dropout_backward", backward_operands,
                                         reference::dropout_backward};
-const OpDeclaration fill_normal_op{"fill_normal", fill_operands, reference::fill_normal};
 
 void dropout_forward(Stream& stream, const TensorView& output, const TensorView& mask,
                      const TensorView& seed_and_offset, const TensorView& x, float probability,
@@ -49,12 +47,6 @@ void dropout_backward(Stream& stream, const TensorView& grad_x, const TensorView
                       const TensorView& mask, float probability, std::string label) {
   stream.launch(make_call(dropout_backward_op, std::array{grad_x, grad_output, mask},
                           OpParams::of(DropoutParams{probability, 0, 0}), std::move(label)));
-}
-
-void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
-                 std::string label) {
-  stream.launch(
-      make_call(fill_normal_op, std::array{output}, OpParams::of(params), std::move(label)));
 }
 
 }  // namespace cgconform::workloads

@@ -18,7 +18,6 @@ struct DropoutParams {
 extern const OpDeclaration dropout_forward_op;
 extern const OpDeclaration dropout_by_value_op;
 extern const OpDeclaration dropout_backward_op;
-extern const OpDeclaration fill_normal_op;
 
 /// output = x * mask / (1 - probability), where mask [uint8, as x] is drawn by Philox from
 /// `seed_and_offset` (two uint64 in device memory), whose offset is then advanced by `advance`.
@@ -34,17 +33,5 @@ void dropout_by_value(Stream& stream, const TensorView& output, const TensorView
 
 void dropout_backward(Stream& stream, const TensorView& grad_x, const TensorView& grad_output,
                       const TensorView& mask, float probability, std::string label);
-
-/// By-value scalars of fill_normal.
-struct FillNormalParams {
-  std::uint64_t seed = 0;
-  std::uint64_t offset = 0;
-  float deviation = 1.0F;
-  float mean = 0.0F;
-};
-
-/// Normally distributed numbers, a function of seed, offset and element alone.
-void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
-                 std::string label);
 
 }  // namespace cgconform::workloads

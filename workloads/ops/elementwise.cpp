@@ -14,6 +14,9 @@ constexpr std::array add_operands{OperandDeclaration{"sum", Access::write},
                                   OperandDeclaration{"b", Access::read}};
 constexpr std::array accumulate_operands{OperandDeclaration{"destination", Access::accumulate},
                                          OperandDeclaration{"source", Access::read}};
+constexpr std::array scale_operands{OperandDeclaration{"x", Access::accumulate}};
+constexpr std::array axpy_operands{OperandDeclaration{"y", Access::accumulate},
+                                   OperandDeclaration{"x", Access::read}};
 constexpr std::array add_bias_operands{OperandDeclaration{"x", Access::accumulate},
                                        OperandDeclaration{"bias", Access::read}};
 constexpr std::array bias_grad_operands{OperandDeclaration{"grad_bias", Access::accumulate},
@@ -28,6 +31,8 @@ constexpr std::array gelu_backward_operands{OperandDeclaration{"grad_x", Access:
 
 const OpDeclaration add_op{"add", add_operands, reference::add};
 const OpDeclaration accumulate_op{"accumulate", accumulate_operands, reference::accumulate};
+const OpDeclaration scale_op{"scale", scale_operands, reference::scale};
+const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy};
 const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias};
 const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad};
 const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward};
@@ -42,6 +47,17 @@ void add(Stream& stream, const TensorView& sum, const TensorView& a, const Tenso
 void accumulate(Stream& stream, const TensorView& destination, const TensorView& source,
                 std::string label) {
   stream.launch(make_call(accumulate_op, std::array{destination, source}, {}, std::move(label)));
+}
+
+void scale(Stream& stream, const TensorView& x, float factor, std::string label) {
+  stream.launch(
+      make_call(scale_op, std::array{x}, OpParams::of(FactorParams{factor}), std::move(label)));
+}
+
+void axpy(Stream& stream, const TensorView& y, float factor, const TensorView& x,
+          std::string label) {
+  stream.launch(
+      make_call(axpy_op, std::array{y, x}, OpParams::of(FactorParams{factor}), std::move(label)));
 }
 
 void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::string label) {

@@ -6,8 +6,15 @@
 
 namespace cgconform::workloads {
 
+/// By-value factor of `scale` and `axpy`.
+struct FactorParams {
+  float factor = 1.0F;
+};
+
 extern const OpDeclaration add_op;
 extern const OpDeclaration accumulate_op;
+extern const OpDeclaration scale_op;
+extern const OpDeclaration axpy_op;
 extern const OpDeclaration add_bias_op;
 extern const OpDeclaration bias_grad_op;
 extern const OpDeclaration gelu_forward_op;
@@ -20,6 +27,13 @@ void add(Stream& stream, const TensorView& sum, const TensorView& a, const Tenso
 /// destination += source, element by element; equal types and sizes.
 void accumulate(Stream& stream, const TensorView& destination, const TensorView& source,
                 std::string label);
+
+/// x *= factor, in place.
+void scale(Stream& stream, const TensorView& x, float factor, std::string label);
+
+/// y += factor * x, element by element.
+void axpy(Stream& stream, const TensorView& y, float factor, const TensorView& x,
+          std::string label);
 
 /// Adds bias [columns] to every row of x [rows, columns].
 void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::string label);

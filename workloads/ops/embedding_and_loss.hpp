@@ -27,11 +27,12 @@ void embedding_backward(Stream& stream, const TensorView& grad_token_table,
                         const TensorView& grad_output, std::string label);
 
 /// loss [scalar] = mean over rows with loss_mask 1 of -log softmax(logits)[label]; 0 where no row
-/// counts. Keeps the probabilities [rows, vocabulary].
+/// counts. Rows with loss_mask 0 (padding) do not contribute, whatever they hold. Keeps the
+/// probabilities [rows, vocabulary].
 void cross_entropy_forward(Stream& stream, const TensorView& loss, const TensorView& probabilities,
                            const TensorView& logits, const TensorView& labels,
                            const TensorView& loss_mask, std::string label);
-/// grad_logits = grad_scale * d loss / d logits.
+/// grad_logits = grad_scale * d loss / d logits; 0 in rows that do not count.
 void cross_entropy_backward(Stream& stream, const TensorView& grad_logits,
                             const TensorView& probabilities, const TensorView& labels,
                             const TensorView& loss_mask, float grad_scale, std::string label);

@@ -6,6 +6,7 @@
 #include "workloads/ops/dropout.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
+#include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/layer_norm.hpp"
 #include "workloads/ops/optimizer.hpp"
@@ -14,11 +15,13 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 27> table{
+  static constexpr std::array<const OpDeclaration*, 32> table{
       &gemm_op,
       &gemm_accumulate_op,
       &add_op,
       &accumulate_op,
+      &scale_op,
+      &axpy_op,
       &add_bias_op,
       &bias_grad_op,
       &gelu_forward_op,
@@ -33,6 +36,9 @@ std::span<const OpDeclaration* const> op_table() {
       &dropout_by_value_op,
       &dropout_backward_op,
       &fill_normal_op,
+      &fill_uniform_op,
+      &fill_tokens_op,
+      &poison_op,
       &embedding_forward_op,
       &embedding_backward_op,
       &cross_entropy_forward_op,

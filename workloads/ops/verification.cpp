@@ -27,9 +27,9 @@ void checksum(Stream& stream, const TensorView& cell, const TensorView& source, 
 
 void compare(Stream& stream, const TensorView& outcome, const TensorView& expected,
              const TensorView& actual, const CompareParams& params, std::string label) {
-  if (expected.dtype != actual.dtype || expected.elements() != actual.elements() ||
+  if (expected.dtype != actual.dtype || expected.shape != actual.shape ||
       outcome.bytes() != static_cast<std::int64_t>(sizeof(CompareOutcome))) {
-    throw InternalError("compare: the types or extents of the operands do not fit");
+    throw InternalError("compare: the types or shapes of the operands do not fit");
   }
   stream.launch(make_call(compare_op, std::array{outcome, expected, actual}, OpParams::of(params),
                           std::move(label)));

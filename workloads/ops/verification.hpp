@@ -22,11 +22,12 @@ struct CompareParams {
 };
 
 /// What `compare` writes, as bytes. Under `bitwise` an element is bad where any bit differs, so -0
-/// differs from 0 and NaN payloads count. Otherwise NaN is close to NaN only, and an infinity to
-/// the same infinity only.
+/// differs from 0 and NaN payloads count. Otherwise -0 equals 0, NaN is close to any NaN and to
+/// nothing else, and an infinity to the same infinity only. Empty tensors are equal.
 struct CompareOutcome {
   std::int64_t element_count = 0;
   std::int64_t bad_count = 0;
+  std::int64_t nan_mismatch_count = 0;  ///< bad elements of which exactly one is NaN
   std::int64_t first_bad_index = -1;
   double expected = 0.0;  ///< at the first bad index
   double actual = 0.0;
@@ -35,8 +36,8 @@ struct CompareOutcome {
   std::int64_t max_ulp = 0;  ///< over elements of which neither is NaN; floating types only
 };
 
-/// Compares two tensors of equal type and extents; `outcome` is a uint8 tensor of
-/// sizeof(CompareOutcome) bytes. Throws InternalError where type or extents differ.
+/// Compares two tensors of equal type and shape; `outcome` is a uint8 tensor of
+/// sizeof(CompareOutcome) bytes. Throws InternalError where type or shape differ.
 void compare(Stream& stream, const TensorView& outcome, const TensorView& expected,
              const TensorView& actual, const CompareParams& params, std::string label);
 

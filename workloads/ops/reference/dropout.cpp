@@ -1,8 +1,5 @@
 #include "workloads/ops/dropout.hpp"
 
-#include <cmath>
-#include <numbers>
-
 #include "workloads/ops/reference/kernel_access.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 #include "workloads/rng/philox.hpp"
@@ -51,21 +48,6 @@ void dropout_backward(const OpCall& call) {
     const T scale = T{1} / (T{1} - static_cast<T>(probability));
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
       grad_x[i] = mask[i] != 0 ? grad_output[i] * scale : T{0};
-    }
-  });
-}
-
-void fill_normal(const OpCall& call) {
-  const auto params = call.params.as<FillNormalParams>();
-  with_floating_type(call, 0, [&](auto type) {
-    using T = decltype(type);
-    T* output = elements<T>(call, 0);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      const auto words = philox(params.seed, params.offset, static_cast<std::uint64_t>(i));
-      const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(words[0])));
-      const double normal = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
-      output[i] = static_cast<T>(static_cast<float>(
-          static_cast<double>(params.mean) + static_cast<double>(params.deviation) * normal));
     }
   });
 }

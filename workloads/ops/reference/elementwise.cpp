@@ -1,3 +1,5 @@
+#include "workloads/ops/elementwise.hpp"
+
 #include <cmath>
 #include <numbers>
 
@@ -36,6 +38,25 @@ void accumulate(const OpCall& call) {
     T* destination = elements<T>(call, 0);
     const T* source = elements<T>(call, 1);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) destination[i] += source[i];
+  });
+}
+
+void scale(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const auto factor = static_cast<T>(call.params.as<FactorParams>().factor);
+    T* x = elements<T>(call, 0);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) x[i] *= factor;
+  });
+}
+
+void axpy(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const auto factor = static_cast<T>(call.params.as<FactorParams>().factor);
+    T* y = elements<T>(call, 0);
+    const T* x = elements<T>(call, 1);
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) y[i] += factor * x[i];
   });
 }
 

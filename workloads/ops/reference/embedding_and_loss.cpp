@@ -73,6 +73,8 @@ void cross_entropy_forward(const OpCall& call) {
         sum += probabilities[i];
       }
       for (std::int64_t i = 0; i < vocabulary; ++i) probabilities[i] /= sum;
+      // A row that does not count may hold anything, NaN included.
+      if (loss_mask[row] == T{0}) continue;
       const T chosen = logits[table_row(labels[row], vocabulary)];
       total += loss_mask[row] * (std::log(sum) + largest - chosen);
     }
@@ -93,7 +95,11 @@ void cross_entropy_backward(const OpCall& call) {
     for (std::int64_t row = 0; row < rows; ++row) {
       T* grad_logits = elements<T>(call, 0) + row * vocabulary;
       const T* probabilities = elements<T>(call, 1) + row * vocabulary;
-      const T weight = counted == 0 ? T{0} : grad_scale * loss_mask[row] / static_cast<T>(counted);
+      if (loss_mask[row] == T{0}) {
+        std::fill(grad_logits, grad_logits + vocabulary, T{0});
+        continue;
+      }
+      const T weight = grad_scale * loss_mask[row] / static_cast<T>(counted);
       for (std::int64_t i = 0; i < vocabulary; ++i) grad_logits[i] = weight * probabilities[i];
       grad_logits[table_row(labels[row], vocabulary)] -= weight;
     }

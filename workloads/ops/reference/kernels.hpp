@@ -11,6 +11,8 @@ void gemm_accumulate(const OpCall& call);
 
 void add(const OpCall& call);
 void accumulate(const OpCall& call);
+void scale(const OpCall& call);
+void axpy(const OpCall& call);
 void add_bias(const OpCall& call);
 void bias_grad(const OpCall& call);
 void gelu_forward(const OpCall& call);
@@ -27,7 +29,11 @@ void causal_softmax_backward(const OpCall& call);
 void dropout_forward(const OpCall& call);
 void dropout_by_value(const OpCall& call);
 void dropout_backward(const OpCall& call);
+
 void fill_normal(const OpCall& call);
+void fill_uniform(const OpCall& call);
+void fill_tokens(const OpCall& call);
+void poison(const OpCall& call);
 
 void embedding_forward(const OpCall& call);
 void embedding_backward(const OpCall& call);

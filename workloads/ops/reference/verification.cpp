@@ -64,6 +64,7 @@ void note_difference(T expected, T actual, CompareOutcome& outcome) {
   const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / std::abs(wanted);
   outcome.max_rel = std::max(outcome.max_rel, std::isnan(relative) ? difference : relative);
   if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(expected) != std::isnan(actual)) ++outcome.nan_mismatch_count;
     if (!std::isnan(expected) && !std::isnan(actual)) {
       outcome.max_ulp = std::max(outcome.max_ulp, ulp_distance(expected, actual));
     }

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads {
+
+/// By-value scalars of fill_normal.
+struct FillNormalParams {
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  float deviation = 1.0F;
+  float mean = 0.0F;
+};
+
+/// By-value scalars of fill_uniform.
+struct FillUniformParams {
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  float low = 0.0F;
+  float high = 1.0F;
+};
+
+/// By-value scalars of fill_tokens.
+struct FillTokensParams {
+  std::uint64_t seed = 0;
+  std::uint64_t offset = 0;
+  std::int32_t bound = 1;
+};
+
+extern const OpDeclaration fill_normal_op;
+extern const OpDeclaration fill_uniform_op;
+extern const OpDeclaration fill_tokens_op;
+extern const OpDeclaration poison_op;
+
+/// Normally distributed numbers, a function of seed, offset and element alone; fp64 gets the values
+/// of fp32.
+void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
+                 std::string label);
+
+/// Numbers in [low, high), a function of seed, offset and element alone; fp64 gets the values of
+/// fp32.
+void fill_uniform(Stream& stream, const TensorView& output, const FillUniformParams& params,
+                  std::string label);
+
+/// Token ids in [0, bound), int32. Throws InternalError for another type or a bound below 1.
+void fill_tokens(Stream& stream, const TensorView& output, const FillTokensParams& params,
+                 std::string label);
+
+/// Elements that cannot pass for a result: a quiet NaN with a payload of its own in floating types,
+/// the smallest number in signed integers (no index), 0xA5 in every byte of unsigned ones.
+void poison(Stream& stream, const TensorView& output, std::string label);
+
+}  // namespace cgconform::workloads
