@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads::test {
+
+/// Content of one operand before the op runs.
+struct OperandContent {
+  DType dtype = DType::fp32;
+  Shape shape;
+  std::vector<std::byte> bytes;
+};
+
+/// A call of an op on small operands, through its launcher.
+struct OpCase {
+  const OpDeclaration* op = nullptr;
+  std::vector<OperandContent> operands;  ///< in the declaration's order
+  std::function<void(Stream&, std::span<const TensorView>)> launch;
+};
+
+/// At least one case for every op of the table, with floating operands of type `floating` (fp32 or
+/// fp64) that hold the same values in both types.
+std::vector<OpCase> op_cases(DType floating);
+
+}  // namespace cgconform::workloads::test
