@@ -141,9 +141,10 @@ void add_attention_cases(Maker& make, std::vector<OpCase>& cases) {
   cases.push_back({&split_heads_op,
                    {make.numbers(heads), make.numbers(rows)},
                    [](Stream& s, Views v) { split_heads(s, v[0], v[1], 2, 1, 3, "case"); }});
-  cases.push_back({&merge_heads_op,
-                   {make.numbers(rows), make.numbers(heads)},
-                   [](Stream& s, Views v) { merge_heads(s, v[0], v[1], 2, 2, 3, "case"); }});
+  cases.push_back(
+      {&merge_heads_op,
+       {make.numbers(rows), make.numbers(heads), make.numbers(heads), make.numbers(heads)},
+       [](Stream& s, Views v) { merge_heads(s, v[0], v.subspan(1), 2, "case"); }});
   cases.push_back(
       {&causal_softmax_forward_op,
        {make.numbers(scores), make.numbers(scores)},

@@ -150,27 +150,39 @@ TEST_P(OpGradient, OfSplitHeadsIsMergeHeadsAndTheReverse) {
   const auto batch = static_cast<std::int32_t>(sequences);
   const Shape rows_shape{sequences * length, parts * heads * size};
   const Shape heads_shape{sequences * heads, length, size};
-  for (std::int32_t part = 0; part < parts; ++part) {
-    Tensor rows = tensor(rows_shape);
-    Tensor split(heads_shape);
-    Tensor weights = tensor(heads_shape);
-    const auto split_loss = [&] {
-      split_heads(stream_, split.view(), rows.view(), batch, part, parts, "split");
-      return dot(split, weights);
-    };
-    Tensor grad_rows(rows_shape);
-    merge_heads(stream_, grad_rows.view(), weights.view(), batch, part, parts, "merge");
-    expect_gradient(split_loss, rows, grad_rows, "rows");
+  std::vector<Tensor> split(parts, Tensor(heads_shape));
+  std::vector<Tensor> weights;
+  for (std::int32_t part = 0; part < parts; ++part) weights.push_back(tensor(heads_shape));
+  const auto views = [](std::vector<Tensor>& tensors) {
+    std::vector<TensorView> result;
+    for (Tensor& one : tensors) result.push_back(one.view());
+    return result;
+  };
 
-    Tensor merged(rows_shape);
-    Tensor row_weights = tensor(rows_shape);
-    const auto merge_loss = [&] {
-      merge_heads(stream_, merged.view(), split.view(), batch, part, parts, "merge");
-      return dot(merged, row_weights);
-    };
+  Tensor rows = tensor(rows_shape);
+  const auto split_loss = [&] {
+    double sum = 0.0;
+    for (std::int32_t part = 0; part < parts; ++part) {
+      Tensor& heads_of_part = split[static_cast<std::size_t>(part)];
+      split_heads(stream_, heads_of_part.view(), rows.view(), batch, part, parts, "split");
+      sum += dot(heads_of_part, weights[static_cast<std::size_t>(part)]);
+    }
+    return sum;
+  };
+  Tensor grad_rows(rows_shape);
+  merge_heads(stream_, grad_rows.view(), views(weights), batch, "merge");
+  expect_gradient(split_loss, rows, grad_rows, "rows");
+
+  Tensor merged(rows_shape);
+  Tensor row_weights = tensor(rows_shape);
+  const auto merge_loss = [&] {
+    merge_heads(stream_, merged.view(), views(split), batch, "merge");
+    return dot(merged, row_weights);
+  };
+  for (std::int32_t part = 0; part < parts; ++part) {
     Tensor grad_split(heads_shape);
     split_heads(stream_, grad_split.view(), row_weights.view(), batch, part, parts, "split");
-    expect_gradient(merge_loss, split, grad_split, "heads");
+    expect_gradient(merge_loss, split[static_cast<std::size_t>(part)], grad_split, "heads");
   }
 }
 

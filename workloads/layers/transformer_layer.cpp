@@ -1,5 +1,6 @@
 #include "workloads/layers/transformer_layer.hpp"
 
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -104,7 +105,7 @@ Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorVi
   gemm(stream, heads.view(), dropped.view(), false, parts[2].view(), false,
        op_label(context, "context"));
   Buffer merged = make_buffer(context, dtype, {shape_.tokens(), shape_.hidden}, "merged");
-  merge_heads(stream, merged.view(), heads.view(), shape_.sequences, 0, 1,
+  merge_heads(stream, merged.view(), std::array{heads.view()}, shape_.sequences,
               op_label(context, "merged"));
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     keep(context, saved, part_names[part], std::move(parts[part]));
@@ -168,10 +169,9 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
 
   const Buffer grad_qkv =
       make_buffer(context, dtype, {shape_.tokens(), 3 * std::int64_t{shape_.hidden}}, "qkv");
-  for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    merge_heads(stream, grad_qkv.view(), grad_parts[part].view(), shape_.sequences, part, qkv_parts,
-                op_label(context, "qkv backward"));
-  }
+  merge_heads(stream, grad_qkv.view(),
+              std::array{grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()},
+              shape_.sequences, op_label(context, "qkv backward"));
   const Buffer grad_normed = linear_backward(
       context, grad_qkv.view(), saved.at("input_layernorm.output").view(), parameter(qkv_weight),
       shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");

@@ -1,5 +1,6 @@
 #include "workloads/ops/attention.hpp"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -12,9 +13,10 @@ namespace {
 
 constexpr std::array split_operands{OperandDeclaration{"heads", Access::write},
                                     OperandDeclaration{"rows", Access::read}};
-// Columns of other parts keep what they hold, so a merge does not define its whole destination.
-constexpr std::array merge_operands{OperandDeclaration{"rows", Access::accumulate},
-                                    OperandDeclaration{"heads", Access::read}};
+constexpr std::array merge_operands{OperandDeclaration{"rows", Access::write},
+                                    OperandDeclaration{"part_0", Access::read},
+                                    OperandDeclaration{"part_1", Access::read, true},
+                                    OperandDeclaration{"part_2", Access::read, true}};
 constexpr std::array softmax_operands{OperandDeclaration{"probabilities", Access::write},
                                       OperandDeclaration{"scores", Access::read}};
 constexpr std::array softmax_backward_operands{
@@ -53,10 +55,18 @@ void split_heads(Stream& stream, const TensorView& heads, const TensorView& rows
                           std::move(label)));
 }
 
-void merge_heads(Stream& stream, const TensorView& rows, const TensorView& heads,
-                 std::int32_t sequences, std::int32_t part, std::int32_t parts, std::string label) {
-  stream.launch(make_call(merge_heads_op, std::array{rows, heads},
-                          OpParams::of(heads_params(heads, rows, sequences, part, parts)),
+void merge_heads(Stream& stream, const TensorView& rows, std::span<const TensorView> parts,
+                 std::int32_t sequences, std::string label) {
+  std::array<TensorView, merge_operands.size()> tensors{rows};
+  const bool fits = !parts.empty() && parts.size() < tensors.size() &&
+                    std::all_of(parts.begin(), parts.end(), [&](const TensorView& part) {
+                      return part.shape == parts[0].shape;
+                    });
+  if (!fits) throw InternalError("merge_heads: needs one to three parts of equal shape");
+  std::copy(parts.begin(), parts.end(), tensors.begin() + 1);
+  const auto count = static_cast<std::int32_t>(parts.size());
+  stream.launch(make_call(merge_heads_op, tensors,
+                          OpParams::of(heads_params(parts[0], rows, sequences, 0, count)),
                           std::move(label)));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "workloads/device/stream.hpp"
@@ -13,7 +14,7 @@ struct HeadsParams {
   std::int32_t heads = 1;
   std::int32_t length = 1;
   std::int32_t size = 1;  ///< of a head
-  std::int32_t part = 0;
+  std::int32_t part = 0;  ///< of split_heads only
   std::int32_t parts = 1;
 };
 
@@ -31,9 +32,10 @@ extern const OpDeclaration causal_softmax_backward_op;
 /// equal column ranges of the source (queries, keys and values side by side).
 void split_heads(Stream& stream, const TensorView& heads, const TensorView& rows,
                  std::int32_t sequences, std::int32_t part, std::int32_t parts, std::string label);
-/// The inverse; writes the columns of its part only.
-void merge_heads(Stream& stream, const TensorView& rows, const TensorView& heads,
-                 std::int32_t sequences, std::int32_t part, std::int32_t parts, std::string label);
+/// The inverse for all parts at once: writes every column of rows from `parts`, one to three
+/// tensors of equal shape. Throws InternalError for another number of them.
+void merge_heads(Stream& stream, const TensorView& rows, std::span<const TensorView> parts,
+                 std::int32_t sequences, std::string label);
 
 /// Row softmax of scale * scores [batch, length, length] over keys at or before the query; 0 after.
 void causal_softmax_forward(Stream& stream, const TensorView& probabilities,

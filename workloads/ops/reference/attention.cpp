@@ -44,9 +44,12 @@ void merge_heads(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
     T* rows = elements<T>(call, 0);
-    const T* heads = elements<T>(call, 1);
-    for_each_head_element(call.params.as<HeadsParams>(),
-                          [&](std::int64_t head, std::int64_t row) { rows[row] = heads[head]; });
+    auto params = call.params.as<HeadsParams>();
+    for (params.part = 0; params.part < params.parts; ++params.part) {
+      const T* heads = elements<T>(call, 1 + static_cast<std::size_t>(params.part));
+      for_each_head_element(params,
+                            [&](std::int64_t head, std::int64_t row) { rows[row] = heads[head]; });
+    }
   });
 }
 
