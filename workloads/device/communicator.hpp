@@ -35,6 +35,10 @@ class Communicator {
   virtual ErrorCategory async_error() const = 0;
   /// Graphs and executables alive that hold this communicator.
   virtual int live_graph_references() const = 0;
+  /// Ends the communicator: waits until no graph uses it, then leaves the peers. Throws
+  /// communicator_timeout where a graph still lives after the communicator's deadline; launches of
+  /// that graph are refused from then on. The destructor does the same without throwing.
+  virtual void close() {}
 };
 
 /// How the processes of a gang find each other: `set` publishes, `get` blocks until the key exists
@@ -51,6 +55,8 @@ struct CommunicatorOptions {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{30000};
+  /// Network interface that the reference device's transport listens on; empty takes the loopback.
+  std::string network_interface;
   std::shared_ptr<RendezvousStore> store;  ///< may be null where size is 1
 };
 

@@ -72,6 +72,8 @@ class Core {
   void wait_until_idle();
   void begin_capture(const std::shared_ptr<StreamState>& stream, CaptureMode mode);
   std::shared_ptr<const GraphBody> end_capture(const std::shared_ptr<StreamState>& stream);
+  /// Number of the capture that the stream takes part in, 0 where it does not capture.
+  std::uint64_t capture_number(const std::shared_ptr<StreamState>& stream);
   CaptureStatus capture_status(const std::shared_ptr<StreamState>& stream);
   CaptureMode exchange_thread_mode(CaptureMode mode);
 

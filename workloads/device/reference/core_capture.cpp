@@ -99,6 +99,12 @@ std::shared_ptr<const GraphBody> Core::end_capture(const std::shared_ptr<StreamS
   return std::make_shared<const GraphBody>(std::move(nodes), std::move(commands));
 }
 
+std::uint64_t Core::capture_number(const std::shared_ptr<StreamState>& stream) {
+  const Lock lock(mutex_);
+  const CaptureSession* session = open_capture(*stream);
+  return session == nullptr ? 0 : session->number();
+}
+
 CaptureStatus Core::capture_status(const std::shared_ptr<StreamState>& stream) {
   const Lock lock(mutex_);
   const CaptureSession* session = open_capture(*stream);

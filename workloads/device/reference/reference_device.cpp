@@ -1,8 +1,15 @@
+#include <map>
+#include <memory>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "workloads/device/device.hpp"
 #include "workloads/device/reference/arena.hpp"
 #include "workloads/device/reference/core.hpp"
+#include "workloads/device/reference/gloo_communicator.hpp"
+#include "workloads/device/reference/gloo_mesh.hpp"
 #include "workloads/device/reference/reference_stream.hpp"
 
 namespace cgconform::workloads {
@@ -41,8 +48,8 @@ class ReferenceDevice : public Device {
   std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
     return core_->call("create communicator", options.name, [&]() -> std::unique_ptr<Communicator> {
       core_->require_safe(CaptureViolation::create_communicator, "create communicator");
-      throw DeviceError(ErrorCategory::not_supported, "create communicator",
-                        "the reference device has no communicators yet");
+      require_sound(options);
+      return create_gloo_communicator(core_, options, transport(options));
     });
   }
   SegmentSource& segment_source() override { return arena_; }
@@ -57,10 +64,28 @@ class ReferenceDevice : public Device {
   void set_replay_seed(std::uint64_t seed) override { core_->set_replay_seed(seed); }
 
  private:
+  static void require_sound(const CommunicatorOptions& options) {
+    const bool sound = options.size >= 1 && options.rank >= 0 && options.rank < options.size &&
+                       (options.size == 1 || options.store != nullptr);
+    if (sound) return;
+    throw DeviceError(ErrorCategory::communicator_invalid_usage, "create communicator",
+                      fmt::format("'{}': rank {} of {}; a rank must be below the size, and more "
+                                  "than one rank needs a store",
+                                  options.name, options.rank, options.size));
+  }
+
+  std::shared_ptr<gloo::transport::Device> transport(const CommunicatorOptions& options) {
+    if (options.size == 1) return nullptr;
+    auto& endpoint = transports_[options.network_interface];
+    if (endpoint == nullptr) endpoint = create_gloo_device(options.network_interface);
+    return endpoint;
+  }
+
   DeviceProperties properties_;
   std::shared_ptr<Core> core_;
   ReferenceArena arena_;
   ReferenceStream legacy_;
+  std::map<std::string, std::shared_ptr<gloo::transport::Device>> transports_;  ///< by interface
 };
 
 }  // namespace
