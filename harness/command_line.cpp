@@ -103,6 +103,15 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
   app.add_option("--sabotage", options.sabotage)->group(hidden);
 }
 
+void add_selftest_command(CLI::App& app, RunOptions& options) {
+  CLI::App* command = app.add_subcommand(
+      "selftest",
+      "turn on every fault in turn and see that its check finds it; controls must pass");
+  command->fallthrough();
+  command->add_option("--row", options.selftest_rows, "run one row of its table; may be repeated")
+      ->type_name("ID");
+}
+
 std::vector<std::string> long_options(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -157,6 +166,12 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
       throw InputError(fmt::format("{} and {} contradict each other; leave one out", one, other));
     }
   }
+  for (const char* option : {"--matrix", "--filter", "--cell", "--mock", "--list", "--dry-run",
+                             "--fault", "--sabotage"}) {
+    if (options.selftest && app.count(option) > 0) {
+      throw InputError(fmt::format("selftest has cells of its own; leave {} out", option));
+    }
+  }
   if (options.report.empty()) throw InputError("--report: the name of the folder is empty");
 }
 
@@ -194,6 +209,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_check_command(app, line.exit_code);
   add_explain_command(app, line.exit_code);
   add_schedule_command(app, line.exit_code);
+  add_selftest_command(app, line.options);
   try {
     parse(app, argc, argv);
   } catch (const CLI::ParseError& help) {
@@ -201,7 +217,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.action = Action::finished;
     return line;
   }
-  if (!app.get_subcommands().empty()) {
+  line.options.selftest = app.got_subcommand("selftest");
+  if (!app.get_subcommands().empty() && !line.options.selftest) {
     line.action = Action::finished;
     return line;
   }

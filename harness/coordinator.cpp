@@ -16,6 +16,7 @@
 #include "harness/build_info.hpp"
 #include "harness/deadlines.hpp"
 #include "harness/device_selection.hpp"
+#include "harness/launcher.hpp"
 #include "harness/rank_agreement.hpp"
 #include "harness/report_folder.hpp"
 #include "harness/system_error.hpp"
@@ -189,7 +190,8 @@ void Coordinator::open_reports(RunPlan& plan) {
   header.device = device_;
   header.options = deciding_options(options_);
   journal_.emplace(folder_ / "journal.jsonl", header);
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  // A launcher gives its ranks a terminal also where its own output is a file.
+  const bool terminal = !launcher_rank() && ::isatty(STDOUT_FILENO) == 1;
   writers_.push_back(std::make_unique<reports::ConsoleReport>(
       reports::ConsoleOptions{.colour = terminal, .live_line = terminal, .quiet = options_.quiet}));
   writers_.push_back(std::make_unique<reports::ResultsJsonl>(folder_));
@@ -257,8 +259,9 @@ void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
   CellResult result = judge_attempt(attempt);
   if (suites::is_bad(result.verdict) ||
       suites::verdict_class(result.verdict) == suites::VerdictClass::environment) {
-    result.reproducer = reproducer_line(options_, device_, attempt.planned.ranks, result.hash,
-                                        attempt.planned.mock);
+    result.reproducer = plan_.reproducer ? plan_.reproducer(attempt.planned)
+                                         : reproducer_line(options_, device_, attempt.planned.ranks,
+                                                           result.hash, attempt.planned.mock);
   }
   if (attempt.attempt == 1 && deserves_second_attempt(result, attempt.fresh)) {
     result.provisional = true;
@@ -274,6 +277,7 @@ void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
     if (result.reproducer.empty()) result.reproducer = reproducer;
     first_attempts_.erase(first);
   }
+  if (plan_.conclude) result = plan_.conclude(std::move(result));
   journal_->append(result);
   if (options_.measure_overhead) attempt_milliseconds_.push_back(attempt.seconds * 1e3);
   emit(result);
@@ -282,7 +286,6 @@ void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
 void Coordinator::emit(const CellResult& result) {
   summary_->add(result);
   for (const auto& writer : writers_) writer->cell_finished(result);
-  if (plan_.observe) plan_.observe(result);
 }
 
 void Coordinator::send_scheduled() {

@@ -27,8 +27,10 @@ struct RunPlan {
   std::string matrix_hash;
   /// The exit code of the run's summary; by default `exit_code_of`.
   std::function<ExitCode(const reports::RunSummary&)> judge;
-  /// Told of every final result.
-  std::function<void(const suites::CellResult&)> observe;
+  /// What a final result means to the run; by default itself.
+  std::function<suites::CellResult(suites::CellResult)> conclude;
+  /// The line that repeats a cell; by default `reproducer_line`.
+  std::function<std::string(const PlannedCell&)> reproducer;
 };
 
 /// Makes the plan on rank 0 for a device and a number of ranks. Throws InputError.

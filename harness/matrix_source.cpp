@@ -16,6 +16,8 @@
 #include "matrix/cell_name.hpp"
 #include "matrix/classification.hpp"
 #include "matrix/error.hpp"
+#include "suites/cell_plan.hpp"
+#include "suites/check.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -114,6 +116,11 @@ class MatrixSource final : public CellSource {
       planned.cell.index = entry.index;
       planned.ranks = entry.cell.ranks();
       planned.baseline = status.kind == matrix::CellKind::baseline;
+      for (const suites::CheckDefinition* check :
+           suites::plan_cell(planned.cell, suites::check_table()).checks) {
+        planned.fresh = planned.fresh || check->isolation != suites::Isolation::kept_worker;
+        planned.exclusive = planned.exclusive || check->exclusive_gang;
+      }
       planned.faults = options_.faults;
       planned.sabotage = options_.sabotage;
       return planned;

@@ -133,6 +133,10 @@ std::span<const MockBehaviourRow> mock_behaviour_table() {
   return mock_rows;
 }
 
+MockCell mock_named(const std::string& behaviour, int ranks) {
+  return {.behaviour = behaviour_named(behaviour), .ranks = ranks, .rank = ranks - 1};
+}
+
 std::string mock_to_text(const MockCell& mock) {
   const json object = {{"behaviour", behaviour_name(mock.behaviour)},
                        {"ranks", mock.ranks},

@@ -54,6 +54,9 @@ struct MockCell {
   bool fresh = false;
 };
 
+/// A mock cell with the behaviour of that name, on the last of its ranks. Throws InputError.
+MockCell mock_named(const std::string& behaviour, int ranks);
+
 /// As it travels to a worker, and back. Throws InputError.
 std::string mock_to_text(const MockCell& mock);
 MockCell mock_from_text(const std::string& text);

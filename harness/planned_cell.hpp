@@ -21,8 +21,9 @@ struct PlannedCell {
   bool exclusive = false;           ///< with no other cell beside it
   std::vector<std::string> faults;  ///< ids of the fault switches to turn on
   std::string sabotage;
-  std::string mock;      ///< behaviour of a mock cell; empty for a cell of a matrix
-  std::string scenario;  ///< which scenarios to run; empty for a cell
+  std::string mock;             ///< behaviour of a mock cell; empty for a cell of a matrix
+  double deadline_scale = 0.0;  ///< in place of the run's; 0 for the run's
+  std::string scenario;         ///< which scenarios to run; empty for a cell
 };
 
 /// What a source of cells gives next: a cell to run, or one that was refused or skipped.

@@ -38,6 +38,7 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("checks", m.checks);
   visit("mock", m.mock);
   visit("scenario", m.scenario);
+  visit("deadline_scale", m.deadline_scale);
   visit("communicator_timeout_milliseconds", m.communicator_timeout_milliseconds);
 }
 

@@ -12,9 +12,11 @@
 
 namespace cgconform::harness {
 
-/// Values of `Assignment::scenario`: every scenario of that kind, one after the other.
+/// Values of `Assignment::scenario`: every scenario of that kind, one after the other, or this and
+/// the id of a self-test row.
 constexpr const char* device_scenarios = "device";
 constexpr const char* run_scenarios = "run";
+constexpr const char* selftest_scenario = "selftest ";
 
 /// One attempt at a cell, as given to one rank of its gang.
 struct Assignment {
@@ -35,6 +37,7 @@ struct Assignment {
   std::vector<std::string> checks;  ///< ids or globs to run; empty for all
   std::string mock;                 ///< behaviour of a mock cell; empty for a cell of the matrix
   std::string scenario;             ///< which scenarios to run; empty for a cell
+  double deadline_scale = 0.0;      ///< in place of the run's; 0 for the run's
   std::int64_t communicator_timeout_milliseconds = 30000;
 };
 

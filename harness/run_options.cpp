@@ -38,6 +38,8 @@ std::vector<std::string> deciding_options(const RunOptions& options) {
       fmt::format("sabotage={}", options.sabotage),
       fmt::format("mock={}", options.mock_plan),
   };
+  if (options.selftest) lines.emplace_back("selftest");
+  for (const std::string& row : options.selftest_rows) lines.push_back(fmt::format("row={}", row));
   for (const std::string& fault : options.faults) lines.push_back(fmt::format("fault={}", fault));
   return lines;
 }

@@ -27,10 +27,12 @@ struct RunOptions {
   bool quiet = false;
   std::vector<std::string> faults;  ///< ids of fault switches, for reproducers of the self-test
   std::string sabotage;
-  std::string mock_plan;          ///< mock cells instead of a matrix; empty for none
-  bool measure_overhead = false;  ///< print the runner's time a cell at the end
-  std::string command_line;       ///< as typed
-  std::string startup_error;      ///< why the command line cannot be used; empty where it can
+  bool selftest = false;
+  std::vector<std::string> selftest_rows;  ///< ids; empty for all
+  std::string mock_plan;                   ///< mock cells instead of a matrix; empty for none
+  bool measure_overhead = false;           ///< print the runner's time a cell at the end
+  std::string command_line;                ///< as typed
+  std::string startup_error;  ///< why the command line cannot be used; empty where it can
 };
 
 /// The options that decide what runs and how it is judged, one a line, equal on all ranks.

@@ -9,6 +9,7 @@
 #include "harness/fingerprint.hpp"
 #include "harness/matrix_source.hpp"
 #include "harness/mock_cell.hpp"
+#include "harness/selftest_plan.hpp"
 #include "matrix/error.hpp"
 #include "matrix/matrix.hpp"
 
@@ -62,6 +63,7 @@ std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
 Planner planner_for(const RunOptions& options) {
   return [options](const std::string& device, int ranks) {
     if (!options.mock_plan.empty()) return plan_mock_cells(options, ranks);
+    if (options.selftest) return plan_selftest(options, ranks);
     RunPlan plan;
     plan.source =
         matrix_source(plan_matrix(options, device == "cuda" ? matrix::TargetDevice::cuda

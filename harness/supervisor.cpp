@@ -115,6 +115,9 @@ void Supervisor::assign(const Assignment& assignment) {
   }
   if (assignment.fresh && !pristine_) replace_idle_worker();
   assignment_ = assignment;
+  cell_deadlines_ = assignment.deadline_scale > 0.0
+                        ? Deadlines(assignment.deadline_scale, deadlines_.cell())
+                        : deadlines_;
   assigned_ = Clock::now();
   assigned_monotonic_ = monotonic_now();
   pristine_ = false;
@@ -244,8 +247,8 @@ void Supervisor::worker_is_gone() {
 void Supervisor::watch_deadlines() {
   const ProgressSnapshot progress = read_progress(worker_->board());
   const auto since = std::max(progress.phase_started, assigned_monotonic_);
-  if (monotonic_now() - since > deadlines_.phase(progress.phase) ||
-      elapsed(assigned_) > deadlines_.cell()) {
+  if (monotonic_now() - since > cell_deadlines_.phase(progress.phase) ||
+      elapsed(assigned_) > cell_deadlines_.cell()) {
     begin_ending(true);
   }
 }

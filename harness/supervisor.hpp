@@ -89,6 +89,7 @@ class Supervisor {
   Clock::time_point worker_started_;
 
   std::optional<Assignment> assignment_;
+  Deadlines cell_deadlines_;  ///< of the assignment
   Clock::time_point assigned_;
   std::chrono::nanoseconds assigned_monotonic_{0};
   Ending ending_ = Ending::none;

@@ -36,7 +36,15 @@ void SummaryCollector::add(const suites::CellResult& result) {
 
 RunSummary SummaryCollector::finish(int exit_code, std::string exit_meaning, double seconds) const {
   RunSummary summary = summary_;
-  summary.missing = finished_ < summary.counts.run ? summary.counts.run - finished_ : 0;
+  // Cells that were planned to run and were refused or skipped all the same have their verdict.
+  const auto beyond = [&](suites::Verdict verdict, std::uint64_t planned) {
+    const auto found = summary.verdicts.find(verdict);
+    return found != summary.verdicts.end() && found->second > planned ? found->second - planned : 0;
+  };
+  const std::uint64_t decided =
+      finished_ + beyond(suites::Verdict::skip, summary.counts.skipped) +
+      beyond(suites::Verdict::rejected_constraint, summary.counts.refused);
+  summary.missing = decided < summary.counts.run ? summary.counts.run - decided : 0;
   summary.exit_code = exit_code;
   summary.exit_meaning = std::move(exit_meaning);
   summary.seconds = seconds;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/selftest_plan.hpp"
 #include "harness/switch_names.hpp"
 #include "suites/cell_runner.hpp"
 #include "suites/comparison.hpp"
@@ -93,7 +94,15 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
 RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
   suites::ScenarioContext context;
   context.seed = assignment.seed;
-  const bool on_device = assignment.scenario == device_scenarios;
+  const std::string_view name = assignment.scenario;
+  if (name.starts_with(selftest_scenario)) {
+    context.device = &device();
+    RankReport report;
+    report.checks.push_back(
+        selftest_row(name.substr(std::string_view(selftest_scenario).size())).scenario(context));
+    return report;
+  }
+  const bool on_device = name == device_scenarios;
   if (on_device) context.device = &device();
   return suites::run_scenarios(
       on_device ? suites::CheckSubject::device_scenario : suites::CheckSubject::run_scenario,
