@@ -33,8 +33,10 @@ RankReport passing_report(const Assignment& assignment) {
 }
 
 void read_address(const volatile char* address) {
-  // The reference device has no other way to a wild access than to make one.
-  [[maybe_unused]] const char value = *address;
+  // The reference device has no other way to a wild access than to make one. The pointer is
+  // volatile too, so that the compiler cannot tell where it leads.
+  const volatile char* volatile hidden = address;
+  [[maybe_unused]] const char value = *hidden;
 }
 
 [[noreturn]] void sleep_for_ever() {
