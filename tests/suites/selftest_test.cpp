@@ -93,8 +93,7 @@ TEST(SelftestTable, AcceptsAnyFailingVerdictOnlyWhereNoneIsNamed) {
 std::vector<SelftestRow> in_process_rows() {
   std::vector<SelftestRow> rows;
   for (const SelftestRow& row : selftest_table()) {
-    const bool one_rank = row.cell && row.cell->ranks() == 1;
-    if (one_rank && row.expected != Verdict::fail_illegal_access) rows.push_back(row);
+    if (row.cell && row.expected != Verdict::fail_illegal_access) rows.push_back(row);
   }
   return rows;
 }
@@ -116,7 +115,7 @@ TEST_P(SelftestRows, EndsAsTheTableSays) {
   EXPECT_TRUE(selftest_holds(row, result, why)) << why;
 }
 
-INSTANTIATE_TEST_SUITE_P(OneRank, SelftestRows, testing::ValuesIn(in_process_rows()), test_name);
+INSTANTIATE_TEST_SUITE_P(InProcess, SelftestRows, testing::ValuesIn(in_process_rows()), test_name);
 
 TEST(SelftestControls, PassOnFurtherSeeds) {
   for (const SelftestRow& row : in_process_rows()) {
