@@ -16,7 +16,6 @@ namespace cgconform::suites {
 using workloads::Buffer;
 using workloads::DType;
 using workloads::Shape;
-using workloads::TensorView;
 
 namespace {
 

@@ -38,6 +38,7 @@ std::vector<Pass> training_passes(const matrix::Cell& cell, int rank) {
   const std::int32_t microbatches = cell.config.num_microbatches;
   const std::int32_t ahead = std::min(stages - rank % stages - 1, microbatches);
   std::vector<Pass> passes;
+  passes.reserve(static_cast<std::size_t>(microbatches) * 2);
   for (std::int32_t m = 0; m < ahead; ++m) passes.push_back({m, true});
   for (std::int32_t m = ahead; m < microbatches; ++m) {
     passes.push_back({m, true});
@@ -49,6 +50,7 @@ std::vector<Pass> training_passes(const matrix::Cell& cell, int rank) {
 
 std::vector<Pass> validation_passes(const matrix::Cell& cell) {
   std::vector<Pass> passes;
+  passes.reserve(static_cast<std::size_t>(cell.shape.eval_iters));
   for (std::int32_t m = 0; m < cell.shape.eval_iters; ++m) passes.push_back({m, true});
   return passes;
 }

@@ -14,7 +14,6 @@ namespace {
 using matrix::Cell;
 using matrix::CudaGraphImpl;
 using matrix::CudaGraphModule;
-using workloads::Fault;
 using workloads::FaultRow;
 using workloads::Sabotage;
 

@@ -17,7 +17,7 @@ struct Tolerance {
 };
 
 struct ToleranceRow {
-  workloads::DType dtype;
+  workloads::DType dtype = workloads::DType::fp32;
   Tolerance tolerance;
 };
 

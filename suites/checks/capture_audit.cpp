@@ -14,7 +14,6 @@ namespace {
 using workloads::CaptureAudit;
 using workloads::error_category_name;
 using workloads::ErrorCategory;
-using workloads::ExecutionRecord;
 using workloads::GraphRecord;
 using workloads::LegRecord;
 using workloads::NodeKind;

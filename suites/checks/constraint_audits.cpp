@@ -16,7 +16,6 @@
 namespace cgconform::suites::checks {
 namespace {
 
-using matrix::CudaGraphImpl;
 using matrix::CudaGraphModule;
 using matrix::PlatformSettings;
 using matrix::TrainingConfig;

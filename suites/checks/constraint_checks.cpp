@@ -92,21 +92,27 @@ CheckResult judge_full_recompute(ScenarioContext& /*context*/) {
   eager.cuda_graph_impl = CudaGraphImpl::none;
   TrainingConfig callables = legal_local();
   callables.cuda_graph_impl = CudaGraphImpl::transformer_engine;
+  struct Capture {
+    std::string_view name;
+    TrainingConfig config;
+    std::string_view rule;
+  };
+  const std::array captures{
+      Capture{"none", eager, ""},
+      Capture{"whole layers of local", legal_local(), rule},
+      Capture{"attn of local", with_scope(legal_local(), {CudaGraphModule::attn}), rule},
+      Capture{"transformer_engine", callables, rule},
+      Capture{"full_iteration", legal_full_iteration(), ""},
+  };
   std::vector<ConstraintCase> cases;
   for (const auto& [method, name] : {std::pair{RecomputeMethod::uniform, "uniform"},
                                      std::pair{RecomputeMethod::block, "block"}}) {
-    const auto add = [&](std::string_view what, const TrainingConfig& config,
-                         std::string_view expected) {
-      cases.push_back({fmt::format("full {} recompute with {}", name, what),
-                       with_full_recompute(config, method),
+    for (const Capture& capture : captures) {
+      cases.push_back({fmt::format("full {} recompute with {}", name, capture.name),
+                       with_full_recompute(capture.config, method),
                        {},
-                       expected});
-    };
-    add("none", eager, "");
-    add("whole layers of local", legal_local(), rule);
-    add("attn of local", with_scope(legal_local(), {CudaGraphModule::attn}), rule);
-    add("transformer_engine", callables, rule);
-    add("full_iteration", legal_full_iteration(), "");
+                       capture.rule});
+    }
   }
   cases.push_back({"local without recompute", legal_local(), {}, ""});
   return judge_cases(cases);

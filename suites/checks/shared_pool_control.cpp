@@ -64,8 +64,10 @@ CheckResult judge_shared_pool_control(ScenarioContext& context) {
   const auto stream = context.device->create_stream("shared pool control");
   CachingAllocator allocator(context.device->segment_source());
   const PoolId pool = allocator.create_pool("shared");
+  constexpr std::size_t sharers = 3;
   std::vector<std::unique_ptr<CopyGraph>> graphs;
-  for (int i = 0; i < 3; ++i) {
+  graphs.reserve(sharers);
+  for (std::size_t i = 0; i < sharers; ++i) {
     graphs.push_back(std::make_unique<CopyGraph>(allocator, *stream, pool));
   }
   for (const auto& graph : graphs) graph->capture(allocator, *stream, pool);
