@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -56,7 +60,17 @@ struct RawArguments {
   std::string list;
   bool dry_run = false;
   double timeout_seconds = 600.0;
+  std::string seed = "1";
 };
+
+std::uint64_t seed_from(const std::string& text) {
+  std::uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, seed);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return seed;
+  throw InputError(fmt::format("--seed {}: must be a whole number from 0 to {}", text,
+                               std::numeric_limits<std::uint64_t>::max()));
+}
 
 void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
   app.add_option("--matrix", options.matrix, "built-in matrix or file that says what to run")
@@ -67,7 +81,7 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
       ->type_name("EXPR");
   app.add_option("--cell", options.cells, "run one cell, by id or hash; may be repeated")
       ->type_name("ID|HASH");
-  app.add_option("--seed", options.seed, "of parameters, data, dropout and replay orders")
+  app.add_option("--seed", raw.seed, "of parameters, data, dropout and replay orders")
       ->type_name("N")
       ->capture_default_str();
   app.add_option("--list", raw.list, "print the cells and what becomes of them; run nothing")
@@ -225,6 +239,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   line.options.command_line = typed_line(argc, argv);
   check_contradictions(app, line.options);
   check_numbers(line.options, raw);
+  line.options.seed = seed_from(raw.seed);
   line.options.device = chosen("--device", raw.device, device_choices);
   for (const std::string& fault : line.options.faults) fault_named(fault);
   sabotage_named(line.options.sabotage);

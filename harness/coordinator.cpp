@@ -51,9 +51,9 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
-Coordinator::Coordinator(RunOptions options, Planner planner, Transport& transport)
+Coordinator::Coordinator(RunOptions options, Planner& planner, Transport& transport)
     : options_(std::move(options)),
-      planner_(std::move(planner)),
+      planner_(planner),
       transport_(transport),
       hellos_(static_cast<std::size_t>(transport.size())),
       greeted_(static_cast<std::size_t>(transport.size()), false) {}
@@ -158,8 +158,9 @@ void Coordinator::guarded(const std::function<void()>& action) {
 
 void Coordinator::plan_run() {
   require_agreement(hellos_);
+  planner_.check_input();
   device_ = select_device(options_, hellos_);
-  plan_ = planner_(device_, world());
+  plan_ = planner_.plan(device_, world());
   SchedulerOptions scheduling;
   scheduling.ranks = world();
   scheduling.seed = options_.seed;

@@ -33,14 +33,22 @@ struct RunPlan {
   std::function<std::string(const PlannedCell&)> reproducer;
 };
 
-/// Makes the plan on rank 0 for a device and a number of ranks. Throws InputError.
-using Planner = std::function<RunPlan(const std::string& device, int ranks)>;
+/// Makes the plan of a run, on rank 0.
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  /// Finds what is wrong with the input before anything else is asked for. Throws InputError.
+  virtual void check_input() = 0;
+  /// Throws InputError where so many ranks are too few for every cell.
+  virtual RunPlan plan(const std::string& device, int ranks) = 0;
+};
 
 /// Rank 0's part of a run: hears the ranks, plans, has cells run, journals and reports verdicts,
 /// and ends all ranks with one exit code.
 class Coordinator {
  public:
-  Coordinator(RunOptions options, Planner planner, Transport& transport);
+  /// The planner and the transport must outlive it.
+  Coordinator(RunOptions options, Planner& planner, Transport& transport);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -77,7 +85,7 @@ class Coordinator {
   int world() const { return transport_.size(); }
 
   RunOptions options_;
-  Planner planner_;
+  Planner& planner_;
   Transport& transport_;
   Stage stage_ = Stage::greeting;
   Clock::time_point stage_since_ = Clock::now();

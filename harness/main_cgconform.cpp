@@ -43,7 +43,8 @@ ExitCode describe_exception(std::string& message) {
 }
 
 int run_with(Transport& transport, const RunOptions& options) {
-  return run_rank(options, planner_for(options), transport, program_folder() / "cgconform-worker");
+  const auto planner = planner_for(options);
+  return run_rank(options, *planner, transport, program_folder() / "cgconform-worker");
 }
 
 int run_under_launcher(const RunOptions& options) {

@@ -64,7 +64,7 @@ class SchedulerLink final : public MessageSink {
 
 class RankLoop {
  public:
-  RankLoop(const RunOptions& options, const Planner& planner, Transport& transport,
+  RankLoop(const RunOptions& options, Planner& planner, Transport& transport,
            const std::filesystem::path& worker_program)
       : transport_(transport),
         link_(transport),
@@ -164,7 +164,7 @@ void block_run_signals() {
   }
 }
 
-int run_rank(const RunOptions& options, const Planner& planner, Transport& transport,
+int run_rank(const RunOptions& options, Planner& planner, Transport& transport,
              const std::filesystem::path& worker_program) {
   // The kernel otherwise adds 50 microseconds to every wait.
   ::prctl(PR_SET_TIMERSLACK, 1UL);

@@ -28,19 +28,74 @@ std::string matrix_hash(const std::string& name_or_path) {
   return found == builtin.end() ? file_hash(name_or_path) : text_hash(found->text);
 }
 
-RunPlan plan_mock_cells(const RunOptions& options, int ranks) {
-  std::vector<MockCell> cells = read_mock_plan(options.mock_plan);
-  for (const MockCell& cell : cells) {
-    if (cell.ranks > ranks) {
-      throw InputError(
-          fmt::format("mock plan: a cell needs {} ranks and this run has {}", cell.ranks, ranks));
+class MockPlanner final : public Planner {
+ public:
+  explicit MockPlanner(const RunOptions& options) : options_(options) {}
+  void check_input() override { cells_ = read_mock_plan(options_.mock_plan); }
+  RunPlan plan(const std::string& /*device*/, int ranks) override {
+    for (const MockCell& cell : cells_) {
+      if (cell.ranks > ranks) {
+        throw InputError(
+            fmt::format("--mock: a cell needs {} ranks and this run has {}", cell.ranks, ranks));
+      }
     }
+    RunPlan plan;
+    plan.source = mock_source(cells_);
+    plan.matrix_name = "mock";
+    plan.matrix_hash = text_hash(options_.mock_plan);
+    return plan;
   }
-  RunPlan plan;
-  plan.source = mock_source(std::move(cells));
-  plan.matrix_name = "mock";
-  plan.matrix_hash = text_hash(options.mock_plan);
-  return plan;
+
+ private:
+  RunOptions options_;
+  std::vector<MockCell> cells_;
+};
+
+class SelftestPlanner final : public Planner {
+ public:
+  explicit SelftestPlanner(const RunOptions& options) : options_(options) {}
+  void check_input() override {
+    for (const std::string& row : options_.selftest_rows) selftest_row(row);
+  }
+  RunPlan plan(const std::string& /*device*/, int ranks) override {
+    return plan_selftest(options_, ranks);
+  }
+
+ private:
+  RunOptions options_;
+};
+
+class MatrixPlanner final : public Planner {
+ public:
+  explicit MatrixPlanner(const RunOptions& options) : options_(options) {}
+  void check_input() override { plan_ = plan_matrix(options_, target_device(options_)); }
+  RunPlan plan(const std::string& device, int ranks) override {
+    const auto target =
+        device == "cuda" ? matrix::TargetDevice::cuda : matrix::TargetDevice::reference;
+    if (plan_->device() != target) plan_ = plan_matrix(options_, target);
+    RunPlan plan;
+    plan.source = matrix_source(plan_, ranks, options_);
+    plan.matrix_name = options_.matrix;
+    plan.matrix_hash = matrix_hash(options_.matrix);
+    return plan;
+  }
+
+ private:
+  RunOptions options_;
+  std::shared_ptr<const matrix::CellPlan> plan_;
+};
+
+void refuse_unknown_cell(const matrix::Matrix& matrix, const matrix::PlanOptions& options,
+                         const std::string& cell) {
+  matrix::PlanOptions alone = options;
+  alone.filter = cell;
+  try {
+    const matrix::CellPlan plan(matrix, alone);
+  } catch (const InputError&) {
+    throw InputError(
+        fmt::format("--cell {}: no cell of matrix {} has this id or hash; --list prints them", cell,
+                    matrix.name));
+  }
 }
 
 }  // namespace
@@ -53,26 +108,19 @@ matrix::TargetDevice target_device(const RunOptions& options) {
 std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
                                                     matrix::TargetDevice device) {
   matrix::PlanOptions plan_options;
-  plan_options.filter = effective_filter(options);
+  plan_options.filter = options.filter;
   plan_options.seed = options.seed;
   plan_options.device = device;
-  return std::make_shared<const matrix::CellPlan>(matrix::load_matrix(options.matrix),
-                                                  plan_options);
+  matrix::Matrix matrix = matrix::load_matrix(options.matrix);
+  for (const std::string& cell : options.cells) refuse_unknown_cell(matrix, plan_options, cell);
+  plan_options.filter = effective_filter(options);
+  return std::make_shared<const matrix::CellPlan>(std::move(matrix), plan_options);
 }
 
-Planner planner_for(const RunOptions& options) {
-  return [options](const std::string& device, int ranks) {
-    if (!options.mock_plan.empty()) return plan_mock_cells(options, ranks);
-    if (options.selftest) return plan_selftest(options, ranks);
-    RunPlan plan;
-    plan.source =
-        matrix_source(plan_matrix(options, device == "cuda" ? matrix::TargetDevice::cuda
-                                                            : matrix::TargetDevice::reference),
-                      ranks, options);
-    plan.matrix_name = options.matrix;
-    plan.matrix_hash = matrix_hash(options.matrix);
-    return plan;
-  };
+std::unique_ptr<Planner> planner_for(const RunOptions& options) {
+  if (!options.mock_plan.empty()) return std::make_unique<MockPlanner>(options);
+  if (options.selftest) return std::make_unique<SelftestPlanner>(options);
+  return std::make_unique<MatrixPlanner>(options);
 }
 
 }  // namespace cgconform::harness

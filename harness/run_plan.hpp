@@ -16,6 +16,6 @@ std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
                                                     matrix::TargetDevice device);
 
 /// Plans what the options ask for: a matrix, or mock cells.
-Planner planner_for(const RunOptions& options);
+std::unique_ptr<Planner> planner_for(const RunOptions& options);
 
 }  // namespace cgconform::harness
