@@ -280,7 +280,10 @@ void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
   }
   if (plan_.conclude) result = plan_.conclude(std::move(result));
   journal_->append(result);
-  if (options_.measure_overhead) attempt_milliseconds_.push_back(attempt.seconds * 1e3);
+  if (options_.measure_overhead) {
+    const std::chrono::duration<double, std::milli> to_journal = Clock::now() - attempt.started;
+    attempt_milliseconds_.push_back(to_journal.count());
+  }
   emit(result);
 }
 

@@ -253,6 +253,7 @@ void GangScheduler::finish_if_complete(RunningCell& cell) {
     finished.fresh = cell.fresh;
     finished.world_ranks = cell.world_ranks;
     for (auto& report : cell.reports) finished.reports.push_back(std::move(*report));
+    finished.started = cell.started;
     finished.seconds = std::chrono::duration<double>(Clock::now() - cell.started).count();
     finished_.push_back(std::move(finished));
   }

@@ -26,7 +26,8 @@ struct FinishedAttempt {
   int attempt = 1;
   bool fresh = false;
   std::vector<int> world_ranks;
-  std::vector<suites::RankReport> reports;  ///< in gang rank order
+  std::vector<suites::RankReport> reports;        ///< in gang rank order
+  std::chrono::steady_clock::time_point started;  ///< when it was given to its ranks
   double seconds = 0.0;
 };
 

@@ -1,15 +1,18 @@
 #include "harness/matrix_source.hpp"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -58,12 +61,38 @@ Census take_census(const CellPlan& plan, int ranks) {
   return census;
 }
 
+/// The scenarios that are run once a run, beside the cells; a run of chosen cells has none.
+std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
+  std::vector<PlannedCell> cells;
+  if (!options.filter.empty() || !options.cells.empty()) return cells;
+  using suites::CheckSubject;
+  constexpr std::array<std::pair<CheckSubject, const char*>, 2> kinds{{
+      {CheckSubject::device_scenario, device_scenarios},
+      {CheckSubject::run_scenario, run_scenarios},
+  }};
+  for (const auto& [subject, kind] : kinds) {
+    const auto& checks = suites::check_table();
+    const bool any = std::any_of(checks.begin(), checks.end(),
+                                 [wanted = subject](const auto& check) {
+                                   return check.subject == wanted;
+                                 });
+    if (!any) continue;
+    PlannedCell& planned = cells.emplace_back();
+    planned.name.id = fmt::format("scenarios={}", kind);
+    planned.name.hash = matrix::hash_text(matrix::hash_id(planned.name.id));
+    planned.cell.index = std::numeric_limits<std::uint64_t>::max() - cells.size();
+    planned.scenario = kind;
+  }
+  return cells;
+}
+
 /// Walks a plan in a thread and hands its items out one by one.
 class MatrixSource final : public CellSource {
  public:
   MatrixSource(std::shared_ptr<const CellPlan> plan, int ranks, RunOptions options,
-               const reports::PlannedCounts& counts)
-      : plan_(std::move(plan)),
+               const reports::PlannedCounts& counts, std::vector<PlannedCell> scenarios)
+      : scenarios_(std::move(scenarios)),
+        plan_(std::move(plan)),
         ranks_(ranks),
         options_(std::move(options)),
         counts_(counts),
@@ -72,6 +101,11 @@ class MatrixSource final : public CellSource {
   const reports::PlannedCounts& counts() const override { return counts_; }
 
   std::optional<SourceItem> next() override {
+    if (!scenarios_.empty()) {
+      SourceItem item = std::move(scenarios_.back());
+      scenarios_.pop_back();
+      return item;
+    }
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !queue_.empty() || ended_; });
     if (queue_.empty()) {
@@ -143,6 +177,7 @@ class MatrixSource final : public CellSource {
     return result;
   }
 
+  std::vector<PlannedCell> scenarios_;  ///< the last one first
   std::shared_ptr<const CellPlan> plan_;
   int ranks_;
   RunOptions options_;
@@ -159,14 +194,18 @@ class MatrixSource final : public CellSource {
 
 std::unique_ptr<CellSource> matrix_source(std::shared_ptr<const CellPlan> plan, int ranks,
                                           const RunOptions& options) {
-  const Census census = take_census(*plan, ranks);
+  Census census = take_census(*plan, ranks);
   if (census.counts.run == 0 && census.too_few_ranks > 0) {
     throw InputError(fmt::format(
         "matrix {}: every cell that could run needs more ranks than this run has ({}); start it "
         "with at least {}: mpirun -np {} cgconform ...",
         options.matrix, ranks, census.ranks_needed, census.ranks_needed));
   }
-  return std::make_unique<MatrixSource>(std::move(plan), ranks, options, census.counts);
+  std::vector<PlannedCell> scenarios = scenario_cells(options);
+  census.counts.total += scenarios.size();
+  census.counts.run += scenarios.size();
+  return std::make_unique<MatrixSource>(std::move(plan), ranks, options, census.counts,
+                                        std::move(scenarios));
 }
 
 }  // namespace cgconform::harness

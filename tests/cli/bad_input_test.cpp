@@ -1,0 +1,89 @@
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/program_run.hpp"
+#include "tests/temporary_directory.hpp"
+
+namespace cgconform::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// Arguments that cannot be used, and what the one message about them has to hold: the place and
+/// the nearest valid choice or the remedy.
+struct BadInput {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::vector<std::string> message;
+};
+
+class BadInputTest : public ::testing::TestWithParam<BadInput> {};
+
+TEST_P(BadInputTest, EndsWithCode2AndOneMessageAndNoReport) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> arguments = GetParam().arguments;
+  bool reports = true;
+  for (const std::string& argument : arguments) {
+    reports = reports && argument.find("--list") == std::string::npos && argument != "--report" &&
+              argument != "--dry-run" && argument != "check" && argument != "explain";
+  }
+  const auto report = directory.path() / "report";
+  if (reports) arguments.insert(arguments.end(), {"--report", report.string()});
+  const ProgramEnd end = run_cgconform(arguments);
+  EXPECT_EQ(end.exit_code, 2) << end.out << end.err;
+  for (const std::string& part : GetParam().message) EXPECT_THAT(end.err, HasSubstr(part));
+  const std::size_t first = end.err.find("cgconform: ");
+  EXPECT_EQ(first, 0U) << end.err;
+  EXPECT_EQ(end.err.find("cgconform: ", first + 1), std::string::npos) << "said twice";
+  EXPECT_THAT(end.out, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(report));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadInputTest,
+    ::testing::Values(
+        BadInput{"UnknownOption", {"--matrx", "smoke"}, {"'--matrx'", "'--matrix'"}},
+        BadInput{"UnknownCommand", {"selftst"}, {"'selftst'", "'selftest'"}},
+        BadInput{"UnknownMatrix", {"--matrix", "smok"}, {"smok", "smoke"}},
+        BadInput{"UnknownMatrixFile", {"--matrix", "no/such/file.json"}, {"no/such/file.json"}},
+        BadInput{"UnknownAxis", {"--filter", "imp=local"}, {"--filter", "imp", "'impl'"}},
+        BadInput{"UnknownAxisValue", {"--filter", "impl=lokal"}, {"column 6", "'local'"}},
+        BadInput{"BrokenFilter", {"--filter", "impl=local &"}, {"--filter", "column"}},
+        BadInput{"FilterSelectsNothing", {"--filter", "impl=none & impl=local"}, {"selects no"}},
+        BadInput{"UnknownCell", {"--cell", "0123456789abcdef"}, {"--cell", "--list"}},
+        BadInput{"UnknownDevice", {"--device", "gpu"}, {"--device", "auto, reference, cuda"}},
+        BadInput{"UnknownIsolation", {"--isolation", "cells"}, {"--isolation", "'cell'"}},
+        BadInput{"UnknownListFormat", {"--list=xml"}, {"--list", "text, json"}},
+        BadInput{"NegativeSeed", {"--seed", "-3"}, {"--seed -3", "whole number"}},
+        BadInput{"SeedIsNoNumber", {"--seed", "seven"}, {"--seed seven", "whole number"}},
+        BadInput{"TimeoutIsZero", {"--timeout", "0"}, {"--timeout 0", "above 0"}},
+        BadInput{"TimeoutIsNoNumber", {"--timeout", "long"}, {"--timeout", "long"}},
+        BadInput{"DeadlineScaleIsNegative", {"--deadline-scale", "-1"}, {"--deadline-scale"}},
+        BadInput{"DeadlineScaleIsNotFinite", {"--deadline-scale", "inf"}, {"--deadline-scale"}},
+        BadInput{"ListAndDryRun", {"--list", "--dry-run"}, {"--list", "--dry-run", "contradict"}},
+        BadInput{"ListAndReport", {"--list", "--report", "x"}, {"--report", "contradict"}},
+        BadInput{"SelftestWithMatrix", {"selftest", "--matrix", "full"}, {"--matrix"}},
+        BadInput{"UnknownSelftestRow", {"selftest", "--row", "F01a/locl"}, {"F01a/local"}},
+        BadInput{"UnknownFault", {"--fault", "F01x"}, {"--fault", "F01"}},
+        BadInput{"UnknownSabotage", {"--sabotage", "replay_nothing"}, {"replay_does_nothing"}},
+        BadInput{"UnwritableReport", {"--report", "/proc/self/no/report"}, {"--report", "/proc"}},
+        BadInput{"TooFewRanksForEveryCell", {"--filter", "pp=2"}, {"ranks", "mpirun -np 2"}}),
+    [](const ::testing::TestParamInfo<BadInput>& test) { return test.param.name; });
+
+TEST(BadInput, BrokenMatrixFileNamesFileLineAndColumn) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "broken.json";
+  std::ofstream(file) << "{\n  \"name\": \"x\",\n  \"axes\": {,}\n}\n";
+  const ProgramEnd end = run_cgconform({"--matrix", file.string(), "--list"});
+  EXPECT_EQ(end.exit_code, 2);
+  EXPECT_THAT(end.err, HasSubstr(file.string()));
+  EXPECT_THAT(end.err, HasSubstr("3"));
+}
+
+}  // namespace
+}  // namespace cgconform::testing
