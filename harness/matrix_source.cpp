@@ -16,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/protocol.hpp"
 #include "matrix/cell_name.hpp"
 #include "matrix/classification.hpp"
 #include "matrix/error.hpp"
@@ -72,10 +73,9 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
   }};
   for (const auto& [subject, kind] : kinds) {
     const auto& checks = suites::check_table();
-    const bool any = std::any_of(checks.begin(), checks.end(),
-                                 [wanted = subject](const auto& check) {
-                                   return check.subject == wanted;
-                                 });
+    const bool any =
+        std::any_of(checks.begin(), checks.end(),
+                    [wanted = subject](const auto& check) { return check.subject == wanted; });
     if (!any) continue;
     PlannedCell& planned = cells.emplace_back();
     planned.name.id = fmt::format("scenarios={}", kind);
