@@ -128,6 +128,13 @@ TEST(SelftestControls, PassOnFurtherSeeds) {
   }
 }
 
+TEST(SelftestControls, ACellWhoseScopeSelectsNoLayerNeverPasses) {
+  matrix::Cell cell = selftest_cells().front().cell;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::mamba};
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::fail_coverage) << result.reason;
+}
+
 TEST(SelftestFaults, AnUnmappedTemporaryKillsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(run_in_process({.cell = selftest_cells().front().cell,
