@@ -69,9 +69,11 @@ class CachingAllocator {
   AddressRecord look_up(const void* address) const;
   std::vector<Block> live_blocks() const;
 
-  /// Enqueues a fill of every free byte of the pool with `byte`.
+  /// Enqueues a fill of every free byte of the pool with `byte`. Ordered on `stream` alone: other
+  /// streams that use the pool must wait for it.
   void poison_free_blocks(PoolId pool, std::uint8_t byte, Stream& stream);
-  /// Synchronises and returns the blocks whose guard bands were overwritten.
+  /// Synchronises and returns the blocks, live or freed, whose guard bands were overwritten;
+  /// restores the bands, so that each damage is returned once.
   std::vector<Block> damaged_guards(Stream& stream);
 
  private:
