@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::size_t most_evaluations = 20'000;
 constexpr int cost_of_a_change = 10;
+/// Repairs that cost this much more than the best one are not worth showing.
+constexpr int widest_cost_range = 60;
 
 /// Values worth trying for a field, as JSON, and what each costs beyond being a change.
 struct Trial {
@@ -134,6 +136,7 @@ class RepairSearch {
     for (std::size_t i = 0; i < most_evaluations && !open_.empty(); ++i) {
       const State state = open_.top();
       open_.pop();
+      if (!repairs.empty() && state.cost > repairs.front().cost + widest_cost_range) break;
       if (!is_minimal(state, found)) continue;
       evaluate(ruleset_, layers_, state.config, state.platform, evaluation);
       if (!evaluation.legal()) {
@@ -248,8 +251,13 @@ class RepairSearch {
 
   void enqueue(State next) {
     std::string key;
-    for (const Change& change : repair_of(next).changes) {
-      key += fmt::format("{}={};", change.name, change.to);
+    for (const std::string& name : next.changed) {
+      key += name;
+      if (const std::optional<FieldIndex> field = find_field(name)) {
+        FieldBytes bytes{};
+        field_at(*field).save(next.config, bytes);
+        key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
     }
     if (seen_.insert(key).second) open_.push(std::move(next));
   }

@@ -66,6 +66,7 @@ constexpr Rule rows[] = {
      .repair =
          [](TrainingConfig& c) {
            c.cuda_graph_impl = I::local;
+           c.cuda_graph_scope.erase(M::full);
            c.cuda_graph_scope.insert(M::full_iteration);
          }},
     {.id = "legacy-enable-to-local",
@@ -326,7 +327,7 @@ constexpr Rule rows[] = {
      .fields = {"cuda_graph_scope"},
      .broken =
          [](const Facts& f) {
-           return f.in_scope(M::full) && f.config.cuda_graph_scope.size() > 1;
+           return f.written_scope().contains(M::full) && f.written_scope().size() > 1;
          }},
     {.id = "scope-one-legacy-value",
      .subject = subject,
