@@ -42,7 +42,8 @@ RuleText render(const Rule& rule, RuleIndex index) {
   std::string fields;
   for (std::string_view field : rule.fields) {
     if (field.empty()) continue;
-    fields += (fields.empty() ? "" : ",") + json_text(field);
+    if (!fields.empty()) fields += ',';
+    fields += json_text(field);
     text.fields.push_back(require_field(field));
   }
   text.violation =

@@ -78,7 +78,7 @@ constexpr Rule rows[] = {
          }},
     {.id = "amb-rng-te-attention-tracker",
      .subject = subject,
-     .rulesets = mcore,
+     .rulesets = {Ruleset::mcore_0_17, Ruleset::mcore_0_20, Ruleset::bridge_0_6},
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "the manager of local graphs accepts Megatron's own tracker, and Transformer "

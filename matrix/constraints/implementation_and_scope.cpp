@@ -184,7 +184,7 @@ constexpr Rule rows[] = {
          }},
     {.id = "full-iter-inference-noop",
      .subject = subject,
-     .rulesets = head,
+     .rulesets = {Ruleset::mcore_0_20, Ruleset::megatron_lm_0_20},
      .layer = Layer::config,
      .action = Action::auto_fix,
      .statement = "the scope full_iteration_inference with impl none has no effect",
