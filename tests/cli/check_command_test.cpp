@@ -1,5 +1,3 @@
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -10,7 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sys/wait.h>
+
+#include "tests/program_run.hpp"
 
 namespace cgconform {
 namespace {
@@ -26,19 +25,10 @@ struct Outcome {
 
 /// Runs the built program through the shell; `arguments` are shell words.
 Outcome run(const std::string& arguments, const std::string& environment = "") {
-  const std::string command =
-      fmt::format("{} '{}/bin/cgconform' {} 2>&1", environment, CGCONFORM_BINARY_DIR, arguments);
-  Outcome outcome;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> chunk{};
-  std::size_t count = 0;
-  while ((count = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0) {
-    outcome.output.append(chunk.data(), count);
-  }
-  const int status = ::pclose(pipe);
-  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+  const testing::ProgramEnd end = testing::run_program(
+      {"/bin/sh", "-c",
+       fmt::format("{} '{}' {} 2>&1", environment, testing::cgconform_program(), arguments)});
+  return {end.exit_code, end.out};
 }
 
 class CheckCommand : public ::testing::Test {
