@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "workloads/device/cuda/cuda_handles.hpp"
+#include "workloads/device/cuda/cuda_state.hpp"
+#include "workloads/device/graph.hpp"
+
+namespace cgconform::workloads::cuda {
+
+/// A captured CUDA graph. Nodes and dependencies are the runtime's own; labels and operands come
+/// from the calls that added them. Nodes that a library added carry the library call's operands.
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
+            std::shared_ptr<CaptureRecord> record);
+  std::span<const GraphNode> nodes() const override { return nodes_; }
+  std::unique_ptr<GraphExec> instantiate() override;
+
+ private:
+  std::shared_ptr<CudaState> state_;
+  GraphHandle graph_;
+  std::shared_ptr<CaptureRecord> record_;
+  std::vector<GraphNode> nodes_;
+};
+
+class CudaGraphExec final : public GraphExec {
+ public:
+  CudaGraphExec(std::shared_ptr<CudaState> state, GraphExecHandle exec,
+                std::shared_ptr<CaptureRecord> record, std::uint64_t nodes)
+      : state_(std::move(state)),
+        exec_(std::move(exec)),
+        record_(std::move(record)),
+        nodes_(nodes) {}
+  void launch(Stream& stream) override;
+  std::uint64_t launches() const override { return launches_; }
+
+ private:
+  std::shared_ptr<CudaState> state_;
+  GraphExecHandle exec_;
+  std::shared_ptr<CaptureRecord> record_;
+  std::uint64_t nodes_ = 0;
+  std::uint64_t launches_ = 0;
+};
+
+}  // namespace cgconform::workloads::cuda

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "workloads/allocator/segment_source.hpp"
+
+namespace cgconform::workloads::cuda {
+
+/// Segments from cudaMalloc. `unmap` frees the memory; its addresses are then the driver's to
+/// reuse. Allocation runs under a relaxed-mode exchange, because cudaMalloc is refused on a thread
+/// that captures in global or thread-local mode.
+class PlainSegmentSource final : public SegmentSource {
+ public:
+  ~PlainSegmentSource() override;
+  std::string_view name() const override { return "cudaMalloc"; }
+  Segment allocate(std::int64_t bytes) override;
+  void release(const Segment& segment) override;
+  void unmap(const Segment& segment) override { release(segment); }
+  bool owns(const void* address) const override;
+  std::int64_t bytes_in_use() const override;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, std::int64_t> live_;
+  std::map<const std::byte*, std::int64_t> ever_;
+};
+
+/// Segments from the virtual memory API, grown by chunks of one physical handle each, so that one
+/// buffer can span several handles (PyTorch's expandable segments). Addresses are never reused.
+class ExpandableSegmentSource final : public SegmentSource {
+ public:
+  /// `chunk_bytes` is rounded up to the device's allocation granularity.
+  ExpandableSegmentSource(int device, std::int64_t chunk_bytes, std::int64_t reserved_bytes);
+  ~ExpandableSegmentSource() override;
+  ExpandableSegmentSource(const ExpandableSegmentSource&) = delete;
+  ExpandableSegmentSource& operator=(const ExpandableSegmentSource&) = delete;
+
+  std::string_view name() const override { return "expandable segments"; }
+  Segment allocate(std::int64_t bytes) override;
+  void release(const Segment& segment) override { unmap(segment); }
+  void unmap(const Segment& segment) override;
+  bool owns(const void* address) const override;
+  std::int64_t bytes_in_use() const override;
+
+ private:
+  void map_chunk(CUdeviceptr address);
+  void unmap_chunk(CUdeviceptr address);
+
+  int device_ = 0;
+  std::size_t chunk_bytes_ = 0;
+  CUdeviceptr base_ = 0;
+  std::size_t reserved_bytes_ = 0;
+  std::size_t used_bytes_ = 0;
+  mutable std::mutex mutex_;
+  std::set<CUdeviceptr> mapped_;
+};
+
+}  // namespace cgconform::workloads::cuda

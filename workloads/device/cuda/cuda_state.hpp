@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <cuda_runtime_api.h>
+
+#include "workloads/device/cuda/capture_record.hpp"
+#include "workloads/device/device.hpp"
+
+namespace cgconform::workloads::cuda {
+
+/// State that a device shares with its streams, graphs and communicators, which may outlive it.
+class CudaState {
+ public:
+  explicit CudaState(ProgressSink* progress) : progress_(progress) {}
+
+  LaunchCounters counters() const;
+  void reset_counters();
+  void count_eager_launch() { ++eager_launches_; }
+  void count_captured_nodes(std::uint64_t nodes) { captured_nodes_ += nodes; }
+  void count_graph_launch(std::uint64_t nodes) {
+    ++graph_launches_;
+    graph_nodes_run_ += nodes;
+  }
+
+  void set_observer(CallObserver observer) { observer_ = std::move(observer); }
+
+  /// Runs `call` and reports its outcome to the observer and the counters; rethrows what it threw.
+  template <typename Call>
+  auto observed(std::string_view name, std::string_view label, Call&& call) {
+    if (progress_ != nullptr && !label.empty()) progress_->start_operation(label);
+    try {
+      if constexpr (std::is_void_v<decltype(call())>) {
+        call();
+        tell(name, label, ErrorCategory::success);
+      } else {
+        auto result = call();
+        tell(name, label, ErrorCategory::success);
+        return result;
+      }
+    } catch (const DeviceError& error) {
+      ++failed_calls_;
+      tell(name, label, error.category());
+      throw;
+    }
+  }
+
+  /// The record of the capture that `stream` takes part in, found by the runtime's capture id; made
+  /// when the id is new. Null where the stream does not capture.
+  std::shared_ptr<CaptureRecord> capture_record(cudaStream_t stream);
+  /// Forgets a capture that ended.
+  std::shared_ptr<CaptureRecord> take_capture_record(std::uint64_t capture_id);
+
+ private:
+  void tell(std::string_view name, std::string_view label, ErrorCategory category) {
+    if (observer_) observer_(CallRecord{name, label, category});
+  }
+
+  ProgressSink* progress_;
+  CallObserver observer_;
+  std::atomic<std::uint64_t> eager_launches_{0};
+  std::atomic<std::uint64_t> captured_nodes_{0};
+  std::atomic<std::uint64_t> graph_launches_{0};
+  std::atomic<std::uint64_t> graph_nodes_run_{0};
+  std::atomic<std::uint64_t> failed_calls_{0};
+  std::mutex captures_mutex_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<CaptureRecord>> captures_;
+};
+
+/// What the runtime says of a stream's capture.
+struct CaptureInfo {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  std::uint64_t id = 0;
+  cudaGraph_t graph = nullptr;
+};
+CaptureInfo capture_info(cudaStream_t stream);
+
+/// Number of nodes of a graph under capture.
+std::size_t node_count(cudaGraph_t graph);
+
+}  // namespace cgconform::workloads::cuda

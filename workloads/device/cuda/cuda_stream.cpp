@@ -1,0 +1,232 @@
+#include "workloads/device/cuda/cuda_stream.hpp"
+
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "workloads/device/cuda/cuda_error.hpp"
+#include "workloads/device/cuda/cuda_graph.hpp"
+
+namespace cgconform::workloads::cuda {
+
+namespace {
+
+constexpr std::string_view copy_name = "copy";
+constexpr std::string_view fill_name = "fill";
+constexpr std::string_view host_name = "host_function";
+
+void run_host_function(void* function) {
+  (*static_cast<std::function<void()>*>(function))();
+}
+
+void run_and_delete_host_function(void* function) {
+  const std::unique_ptr<std::function<void()>> owned(static_cast<std::function<void()>*>(function));
+  (*owned)();
+}
+
+cudaStreamCaptureMode runtime_mode(CaptureMode mode) {
+  switch (mode) {
+    case CaptureMode::global:
+      return cudaStreamCaptureModeGlobal;
+    case CaptureMode::thread_local_mode:
+      return cudaStreamCaptureModeThreadLocal;
+    case CaptureMode::relaxed:
+      return cudaStreamCaptureModeRelaxed;
+  }
+  return cudaStreamCaptureModeGlobal;
+}
+
+std::size_t byte_count(const TensorView& tensor) {
+  return static_cast<std::size_t>(tensor.bytes());
+}
+
+}  // namespace
+
+CudaEvent::CudaEvent(std::shared_ptr<CudaState> state) : state_(std::move(state)) {
+  cudaEvent_t event = nullptr;
+  CGCONFORM_CUDA_TRY(cudaEventCreate(&event));
+  event_.reset(event);
+}
+
+bool CudaEvent::query() {
+  return state_->observed("event_query", "", [this] {
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    CGCONFORM_CUDA_TRY(status);
+    return true;
+  });
+}
+
+void CudaEvent::synchronize() {
+  state_->observed("event_synchronize", "",
+                   [this] { CGCONFORM_CUDA_TRY(cudaEventSynchronize(event_.get())); });
+}
+
+double CudaEvent::elapsed_since(Event& start) {
+  float milliseconds = 0.0F;
+  CGCONFORM_CUDA_TRY(cudaEventElapsedTime(
+      &milliseconds, static_cast<CudaEvent&>(start).event_.get(), event_.get()));
+  return milliseconds;
+}
+
+CudaStream::CudaStream(std::shared_ptr<CudaState> state, bool owned) : state_(std::move(state)) {
+  if (!owned) {
+    handle_ = cudaStreamLegacy;
+    return;
+  }
+  CGCONFORM_CUDA_TRY(cudaStreamCreate(&handle_));
+  owned_.reset(handle_);
+}
+
+void CudaStream::annotate_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
+                                    CaptureRecord::Annotation annotation) {
+  const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
+  if (!record) return;
+  std::size_t count = node_count(info.graph);
+  std::vector<cudaGraphNode_t> nodes(count);
+  CGCONFORM_CUDA_TRY(cudaGraphGetNodes(info.graph, nodes.data(), &count));
+  for (std::size_t index = nodes_before; index < count; ++index) {
+    record->annotations[nodes[index]] = annotation;
+  }
+  state_->count_captured_nodes(count - nodes_before);
+}
+
+void CudaStream::launch(const OpCall& call) {
+  state_->observed(call.op->name, call.label, [this, &call] {
+    if (call.op->cuda == nullptr) {
+      throw DeviceError(ErrorCategory::not_supported, std::string(call.op->name),
+                        fmt::format("op {} has no CUDA kernel ({})", call.op->name, call.label));
+    }
+    annotated({NodeKind::kernel, call.label, call.op->name, call.operands}, [this, &call] {
+      call.op->cuda(call, handle_);
+      CGCONFORM_CUDA_TRY(cudaGetLastError());
+    });
+  });
+}
+
+void CudaStream::copy(const TensorView& destination, const TensorView& source, std::string label) {
+  state_->observed(copy_name, label, [&] {
+    annotated(
+        {NodeKind::copy,
+         label,
+         copy_name,
+         {{"destination", Access::write, destination}, {"source", Access::read, source}}},
+        [&] {
+          CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, source.data, byte_count(destination),
+                                             cudaMemcpyDeviceToDevice, handle_));
+        });
+  });
+}
+
+void CudaStream::fill(const TensorView& destination, std::uint8_t byte, std::string label) {
+  state_->observed(fill_name, label, [&] {
+    annotated({NodeKind::fill, label, fill_name, {{"destination", Access::write, destination}}},
+              [&] {
+                CGCONFORM_CUDA_TRY(
+                    cudaMemsetAsync(destination.data, byte, byte_count(destination), handle_));
+              });
+  });
+}
+
+void CudaStream::upload(const TensorView& destination, const void* host, bool pinned,
+                        std::string label) {
+  state_->observed(pinned ? "upload_pinned" : "upload_pageable", label, [&] {
+    annotated({NodeKind::copy, label, "upload", {{"destination", Access::write, destination}}},
+              [&] {
+                CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
+                                                   cudaMemcpyHostToDevice, handle_));
+              });
+  });
+}
+
+void CudaStream::download(void* host, const TensorView& source) {
+  state_->observed("download", "", [&] {
+    CGCONFORM_CUDA_TRY(
+        cudaMemcpyAsync(host, source.data, byte_count(source), cudaMemcpyDeviceToHost, handle_));
+    CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_));
+  });
+}
+
+void CudaStream::host_function(std::function<void()> function, std::string label) {
+  state_->observed(host_name, label, [&] {
+    annotated({NodeKind::host, label, host_name, {}}, [&] {
+      const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
+      if (record) {
+        auto kept = std::make_shared<std::function<void()>>(std::move(function));
+        record->kept_alive.push_back(kept);
+        CGCONFORM_CUDA_TRY(cudaLaunchHostFunc(handle_, run_host_function, kept.get()));
+      } else {
+        auto owned = std::make_unique<std::function<void()>>(std::move(function));
+        CGCONFORM_CUDA_TRY(cudaLaunchHostFunc(handle_, run_and_delete_host_function, owned.get()));
+        static_cast<void>(owned.release());
+      }
+    });
+  });
+}
+
+void CudaStream::record(Event& event) {
+  state_->observed("event_record", "", [&] {
+    CGCONFORM_CUDA_TRY(cudaEventRecord(static_cast<CudaEvent&>(event).handle(), handle_));
+  });
+}
+
+void CudaStream::wait(Event& event) {
+  state_->observed("stream_wait_event", "", [&] {
+    CGCONFORM_CUDA_TRY(cudaStreamWaitEvent(handle_, static_cast<CudaEvent&>(event).handle(), 0));
+  });
+}
+
+void CudaStream::synchronize() {
+  state_->observed("stream_synchronize", "",
+                   [this] { CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_)); });
+}
+
+bool CudaStream::query() {
+  return state_->observed("stream_query", "", [this] {
+    const cudaError_t status = cudaStreamQuery(handle_);
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    CGCONFORM_CUDA_TRY(status);
+    return true;
+  });
+}
+
+void CudaStream::begin_capture(CaptureMode mode) {
+  state_->observed("begin_capture", "", [this, mode] {
+    CGCONFORM_CUDA_TRY(cudaStreamBeginCapture(handle_, runtime_mode(mode)));
+  });
+}
+
+std::unique_ptr<Graph> CudaStream::end_capture() {
+  return state_->observed("end_capture", "", [this]() -> std::unique_ptr<Graph> {
+    const CaptureInfo info = capture_info(handle_);
+    const std::shared_ptr<CaptureRecord> record = state_->take_capture_record(info.id);
+    cudaGraph_t graph = nullptr;
+    CGCONFORM_CUDA_TRY(cudaStreamEndCapture(handle_, &graph));
+    return std::make_unique<CudaGraph>(state_, GraphHandle(graph), record);
+  });
+}
+
+CaptureStatus CudaStream::capture_status() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(handle_, &status) != cudaSuccess) {
+    cudaGetLastError();
+    return CaptureStatus::invalidated;
+  }
+  switch (status) {
+    case cudaStreamCaptureStatusActive:
+      return CaptureStatus::active;
+    case cudaStreamCaptureStatusInvalidated:
+      return CaptureStatus::invalidated;
+    default:
+      return CaptureStatus::none;
+  }
+}
+
+}  // namespace cgconform::workloads::cuda

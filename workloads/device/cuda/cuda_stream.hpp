@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "workloads/device/cuda/cuda_handles.hpp"
+#include "workloads/device/cuda/cuda_state.hpp"
+#include "workloads/device/stream.hpp"
+
+namespace cgconform::workloads::cuda {
+
+class CudaEvent final : public Event {
+ public:
+  explicit CudaEvent(std::shared_ptr<CudaState> state);
+  bool query() override;
+  void synchronize() override;
+  double elapsed_since(Event& start) override;
+  cudaEvent_t handle() const { return event_.get(); }
+
+ private:
+  std::shared_ptr<CudaState> state_;
+  EventHandle event_;
+};
+
+/// A CUDA stream of the blocking kind, which the legacy stream synchronises with. Calls made while
+/// it captures are remembered with the nodes they added.
+class CudaStream final : public Stream {
+ public:
+  /// `owned` false wraps the legacy default stream.
+  CudaStream(std::shared_ptr<CudaState> state, bool owned);
+
+  void launch(const OpCall& call) override;
+  void copy(const TensorView& destination, const TensorView& source, std::string label) override;
+  void fill(const TensorView& destination, std::uint8_t byte, std::string label) override;
+  void upload(const TensorView& destination, const void* host, bool pinned,
+              std::string label) override;
+  void download(void* host, const TensorView& source) override;
+  void host_function(std::function<void()> function, std::string label) override;
+  void record(Event& event) override;
+  void wait(Event& event) override;
+  void synchronize() override;
+  bool query() override;
+  void begin_capture(CaptureMode mode) override;
+  std::unique_ptr<Graph> end_capture() override;
+  CaptureStatus capture_status() const override;
+
+  cudaStream_t handle() const { return handle_; }
+  CudaState& state() const { return *state_; }
+
+  /// Runs `enqueue` and, where the stream captures, annotates every node it added.
+  template <typename Enqueue>
+  void annotated(CaptureRecord::Annotation annotation, Enqueue&& enqueue) {
+    const CaptureInfo before = capture_info(handle_);
+    const bool captures = before.status == cudaStreamCaptureStatusActive;
+    const std::size_t nodes_before = captures ? node_count(before.graph) : 0;
+    enqueue();
+    if (!captures) {
+      state_->count_eager_launch();
+      return;
+    }
+    annotate_new_nodes(before, nodes_before, std::move(annotation));
+  }
+
+ private:
+  void annotate_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
+                          CaptureRecord::Annotation annotation);
+
+  std::shared_ptr<CudaState> state_;
+  StreamHandle owned_;
+  cudaStream_t handle_ = nullptr;
+};
+
+}  // namespace cgconform::workloads::cuda

@@ -1,0 +1,166 @@
+#include "workloads/device/cuda/nccl_communicator.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "workloads/device/cuda/cuda_error.hpp"
+#include "workloads/device/cuda/cuda_stream.hpp"
+
+namespace cgconform::workloads::cuda {
+
+namespace {
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return ncclFloat32;
+    case DType::fp64:
+      return ncclFloat64;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::fp16:
+      return ncclFloat16;
+    case DType::int32:
+      return ncclInt32;
+    case DType::int64:
+      return ncclInt64;
+    case DType::uint64:
+      return ncclUint64;
+    case DType::uint8:
+      return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+ncclRedOp_t nccl_op(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return ncclSum;
+    case ReduceOp::max:
+      return ncclMax;
+    case ReduceOp::min:
+      return ncclMin;
+  }
+  return ncclSum;
+}
+
+std::size_t count(const TensorView& tensor) {
+  return static_cast<std::size_t>(tensor.elements());
+}
+
+}  // namespace
+
+/// Destroyed by the last owner: the communicator, or a graph that captured one of its calls.
+struct NcclCommunicator::Handle {
+  ncclComm_t comm = nullptr;
+
+  Handle() = default;
+  ~Handle() {
+    if (comm == nullptr) return;
+    ncclResult_t asynchronous = ncclSuccess;
+    const bool healthy =
+        ncclCommGetAsyncError(comm, &asynchronous) == ncclSuccess && asynchronous == ncclSuccess;
+    static_cast<void>(healthy ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+};
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options)
+    : state_(std::move(state)), options_(std::move(options)), handle_(std::make_shared<Handle>()) {
+  ncclUniqueId id = {};
+  const std::string key = "nccl/" + options_.name + "/id";
+  if (options_.rank == 0) {
+    CGCONFORM_CUDA_TRY(ncclGetUniqueId(&id));
+    if (options_.store) options_.store->set(key, std::string(id.internal, sizeof(id.internal)));
+  } else {
+    const std::string value = options_.store->get(key, options_.timeout);
+    if (value.size() != sizeof(id.internal)) {
+      throw DeviceError(ErrorCategory::communicator_error, "ncclCommInitRank",
+                        fmt::format("communicator {}: rank 0 published {} bytes as NCCL's id, {} "
+                                    "were expected",
+                                    options_.name, value.size(), sizeof(id.internal)));
+    }
+    std::memcpy(id.internal, value.data(), sizeof(id.internal));
+  }
+  CGCONFORM_CUDA_TRY(ncclCommInitRank(&handle_->comm, options_.size, id, options_.rank));
+}
+
+NcclCommunicator::~NcclCommunicator() = default;
+
+template <typename Call>
+void NcclCommunicator::enqueue(std::string_view name, std::vector<Operand> operands, Stream& stream,
+                               const std::string& label, Call&& call) {
+  auto& cuda_stream = static_cast<CudaStream&>(stream);
+  state_->observed(name, label, [&] {
+    const std::shared_ptr<CaptureRecord> record = state_->capture_record(cuda_stream.handle());
+    if (record) record->kept_alive.push_back(handle_);
+    cuda_stream.annotated({NodeKind::communication, label, name, std::move(operands)},
+                          [&] { call(cuda_stream.handle()); });
+  });
+}
+
+void NcclCommunicator::send(const TensorView& tensor, int peer, Stream& stream, std::string label) {
+  enqueue("send", {{"source", Access::read, tensor}}, stream, label, [&](cudaStream_t handle) {
+    CGCONFORM_CUDA_TRY(
+        ncclSend(tensor.data, count(tensor), nccl_type(tensor.dtype), peer, handle_->comm, handle));
+  });
+}
+
+void NcclCommunicator::receive(const TensorView& tensor, int peer, Stream& stream,
+                               std::string label) {
+  enqueue("receive", {{"destination", Access::write, tensor}}, stream, label,
+          [&](cudaStream_t handle) {
+            CGCONFORM_CUDA_TRY(ncclRecv(tensor.data, count(tensor), nccl_type(tensor.dtype), peer,
+                                        handle_->comm, handle));
+          });
+}
+
+void NcclCommunicator::all_reduce(const TensorView& destination, const TensorView& source,
+                                  ReduceOp op, Stream& stream, std::string label) {
+  enqueue("all_reduce",
+          {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
+          label, [&](cudaStream_t handle) {
+            CGCONFORM_CUDA_TRY(ncclAllReduce(source.data, destination.data, count(source),
+                                             nccl_type(source.dtype), nccl_op(op), handle_->comm,
+                                             handle));
+          });
+}
+
+void NcclCommunicator::broadcast(const TensorView& tensor, int root, Stream& stream,
+                                 std::string label) {
+  const Access access = root == options_.rank ? Access::read : Access::write;
+  enqueue("broadcast", {{"tensor", access, tensor}}, stream, label, [&](cudaStream_t handle) {
+    CGCONFORM_CUDA_TRY(ncclBroadcast(tensor.data, tensor.data, count(tensor),
+                                     nccl_type(tensor.dtype), root, handle_->comm, handle));
+  });
+}
+
+std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
+  if (options_.size == 1) return {mine};
+  const std::uint64_t round = exchanges_++;
+  const auto key = [&](int rank) {
+    return fmt::format("exchange/{}/{}/{}", options_.name, round, rank);
+  };
+  options_.store->set(key(options_.rank), mine);
+  std::vector<std::string> all;
+  all.reserve(static_cast<std::size_t>(options_.size));
+  for (int rank = 0; rank < options_.size; ++rank) {
+    all.push_back(rank == options_.rank ? mine : options_.store->get(key(rank), options_.timeout));
+  }
+  return all;
+}
+
+ErrorCategory NcclCommunicator::async_error() const {
+  ncclResult_t asynchronous = ncclSuccess;
+  const ncclResult_t status = ncclCommGetAsyncError(handle_->comm, &asynchronous);
+  return status == ncclSuccess ? category_of(asynchronous) : category_of(status);
+}
+
+int NcclCommunicator::live_graph_references() const {
+  return static_cast<int>(handle_.use_count()) - 1;
+}
+
+}  // namespace cgconform::workloads::cuda

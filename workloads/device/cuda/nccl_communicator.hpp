@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "workloads/device/communicator.hpp"
+#include "workloads/device/cuda/cuda_handles.hpp"
+#include "workloads/device/cuda/cuda_state.hpp"
+
+namespace cgconform::workloads::cuda {
+
+/// An NCCL communicator. The handle lives as long as the last captured graph that uses it; a
+/// communicator with an asynchronous error is aborted instead of destroyed.
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options);
+  ~NcclCommunicator() override;
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+  const std::string& name() const override { return options_.name; }
+  void send(const TensorView& tensor, int peer, Stream& stream, std::string label) override;
+  void receive(const TensorView& tensor, int peer, Stream& stream, std::string label) override;
+  void all_reduce(const TensorView& destination, const TensorView& source, ReduceOp op,
+                  Stream& stream, std::string label) override;
+  void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) override;
+  std::vector<std::string> exchange(const std::string& mine) override;
+  ErrorCategory async_error() const override;
+  int live_graph_references() const override;
+
+ private:
+  struct Handle;
+
+  /// Runs an NCCL call on the stream, annotating captured nodes with `operands`.
+  template <typename Call>
+  void enqueue(std::string_view name, std::vector<Operand> operands, Stream& stream,
+               const std::string& label, Call&& call);
+
+  std::shared_ptr<CudaState> state_;
+  CommunicatorOptions options_;
+  std::shared_ptr<Handle> handle_;
+  std::uint64_t exchanges_ = 0;
+};
+
+}  // namespace cgconform::workloads::cuda
