@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "matrix/error.hpp"
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -41,12 +42,16 @@ HeadsParams heads_params(const TensorView& heads, const TensorView& rows, std::i
 
 }  // namespace
 
-const OpDeclaration split_heads_op{"split_heads", split_operands, reference::split_heads};
-const OpDeclaration merge_heads_op{"merge_heads", merge_operands, reference::merge_heads};
+const OpDeclaration split_heads_op{"split_heads", split_operands, reference::split_heads,
+                                   cuda::split_heads};
+const OpDeclaration merge_heads_op{"merge_heads", merge_operands, reference::merge_heads,
+                                   cuda::merge_heads};
 const OpDeclaration causal_softmax_forward_op{"causal_softmax_forward", softmax_operands,
-                                              reference::causal_softmax_forward};
+                                              reference::causal_softmax_forward,
+                                              cuda::causal_softmax_forward};
 const OpDeclaration causal_softmax_backward_op{"causal_softmax_backward", softmax_backward_operands,
-                                               reference::causal_softmax_backward};
+                                               reference::causal_softmax_backward,
+                                               cuda::causal_softmax_backward};
 
 void split_heads(Stream& stream, const TensorView& heads, const TensorView& rows,
                  std::int32_t sequences, std::int32_t part, std::int32_t parts, std::string label) {

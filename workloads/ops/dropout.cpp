@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -23,11 +24,11 @@ constexpr std::array backward_operands{OperandDeclaration{"grad_x", Access::writ
 }  // namespace
 
 const OpDeclaration dropout_forward_op{"dropout_forward", forward_operands,
-                                       reference::dropout_forward};
+                                       reference::dropout_forward, cuda::dropout_forward};
 const OpDeclaration dropout_by_value_op{"dropout_by_value", by_value_operands,
-                                        reference::dropout_by_value};
+                                        reference::dropout_by_value, cuda::dropout_by_value};
 const OpDeclaration dropout_backward_op{"dropout_backward", backward_operands,
-                                        reference::dropout_backward};
+                                        reference::dropout_backward, cuda::dropout_backward};
 
 void dropout_forward(Stream& stream, const TensorView& output, const TensorView& mask,
                      const TensorView& seed_and_offset, const TensorView& x, float probability,

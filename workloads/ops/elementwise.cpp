@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -29,15 +30,18 @@ constexpr std::array gelu_backward_operands{OperandDeclaration{"grad_x", Access:
 
 }  // namespace
 
-const OpDeclaration add_op{"add", add_operands, reference::add};
-const OpDeclaration accumulate_op{"accumulate", accumulate_operands, reference::accumulate};
-const OpDeclaration scale_op{"scale", scale_operands, reference::scale};
-const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy};
-const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias};
-const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad};
-const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward};
+const OpDeclaration add_op{"add", add_operands, reference::add, cuda::add};
+const OpDeclaration accumulate_op{"accumulate", accumulate_operands, reference::accumulate,
+                                  cuda::accumulate};
+const OpDeclaration scale_op{"scale", scale_operands, reference::scale, cuda::scale};
+const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy, cuda::axpy};
+const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias, cuda::add_bias};
+const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad,
+                                 cuda::bias_grad};
+const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward,
+                                    cuda::gelu_forward};
 const OpDeclaration gelu_backward_op{"gelu_backward", gelu_backward_operands,
-                                     reference::gelu_backward};
+                                     reference::gelu_backward, cuda::gelu_backward};
 
 void add(Stream& stream, const TensorView& sum, const TensorView& a, const TensorView& b,
          std::string label) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -29,13 +30,15 @@ constexpr std::array loss_backward_operands{OperandDeclaration{"grad_logits", Ac
 }  // namespace
 
 const OpDeclaration embedding_forward_op{"embedding_forward", embedding_operands,
-                                         reference::embedding_forward};
+                                         reference::embedding_forward, cuda::embedding_forward};
 const OpDeclaration embedding_backward_op{"embedding_backward", embedding_backward_operands,
-                                          reference::embedding_backward};
+                                          reference::embedding_backward, cuda::embedding_backward};
 const OpDeclaration cross_entropy_forward_op{"cross_entropy_forward", loss_operands,
-                                             reference::cross_entropy_forward};
+                                             reference::cross_entropy_forward,
+                                             cuda::cross_entropy_forward};
 const OpDeclaration cross_entropy_backward_op{"cross_entropy_backward", loss_backward_operands,
-                                              reference::cross_entropy_backward};
+                                              reference::cross_entropy_backward,
+                                              cuda::cross_entropy_backward};
 
 void embedding_forward(Stream& stream, const TensorView& output, const TensorView& tokens,
                        const TensorView& token_table, const TensorView& position_table,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "matrix/error.hpp"
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -14,10 +15,13 @@ constexpr std::array fill_operands{OperandDeclaration{"output", Access::write}};
 
 }  // namespace
 
-const OpDeclaration fill_normal_op{"fill_normal", fill_operands, reference::fill_normal};
-const OpDeclaration fill_uniform_op{"fill_uniform", fill_operands, reference::fill_uniform};
-const OpDeclaration fill_tokens_op{"fill_tokens", fill_operands, reference::fill_tokens};
-const OpDeclaration poison_op{"poison", fill_operands, reference::poison};
+const OpDeclaration fill_normal_op{"fill_normal", fill_operands, reference::fill_normal,
+                                   cuda::fill_normal};
+const OpDeclaration fill_uniform_op{"fill_uniform", fill_operands, reference::fill_uniform,
+                                    cuda::fill_uniform};
+const OpDeclaration fill_tokens_op{"fill_tokens", fill_operands, reference::fill_tokens,
+                                   cuda::fill_tokens};
+const OpDeclaration poison_op{"poison", fill_operands, reference::poison, cuda::poison};
 
 void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
                  std::string label) {

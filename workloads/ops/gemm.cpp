@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "matrix/error.hpp"
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -42,9 +43,9 @@ GemmParams gemm_params(const TensorView& c, const TensorView& a, bool transpose_
 
 }  // namespace
 
-const OpDeclaration gemm_op{"gemm", gemm_operands, reference::gemm};
+const OpDeclaration gemm_op{"gemm", gemm_operands, reference::gemm, cuda::gemm};
 const OpDeclaration gemm_accumulate_op{"gemm_accumulate", gemm_accumulate_operands,
-                                       reference::gemm_accumulate};
+                                       reference::gemm_accumulate, cuda::gemm_accumulate};
 
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
           const TensorView& b, bool transpose_b, std::string label, float alpha) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -26,9 +27,10 @@ constexpr std::array backward_operands{OperandDeclaration{"grad_x", Access::writ
 }  // namespace
 
 const OpDeclaration layer_norm_forward_op{"layer_norm_forward", forward_operands,
-                                          reference::layer_norm_forward};
+                                          reference::layer_norm_forward, cuda::layer_norm_forward};
 const OpDeclaration layer_norm_backward_op{"layer_norm_backward", backward_operands,
-                                           reference::layer_norm_backward};
+                                           reference::layer_norm_backward,
+                                           cuda::layer_norm_backward};
 
 void layer_norm_forward(Stream& stream, const TensorView& output, const TensorView& normalised,
                         const TensorView& reciprocal_deviation, const TensorView& x,

@@ -52,8 +52,11 @@ class OpParams {
 struct OpCall;
 /// Runs the op on the host; the reference device calls it in stream or graph order.
 using ReferenceKernel = void (*)(const OpCall& call);
-/// Enqueues the op on a `cudaStream_t`; null where the op has no CUDA kernel.
-using CudaKernel = void (*)(const OpCall& call, void* stream);
+namespace cuda {
+struct LaunchContext;
+}
+/// Enqueues the op on the context's stream; null where the op has no CUDA kernel.
+using CudaKernel = void (*)(const OpCall& call, const cuda::LaunchContext& context);
 
 /// One op, declared once: its name, its operands in order, and its kernel for each device.
 struct OpDeclaration {

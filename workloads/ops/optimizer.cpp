@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -23,9 +24,10 @@ constexpr std::array step_operands{OperandDeclaration{"step", Access::accumulate
 
 }  // namespace
 
-const OpDeclaration sgd_step_op{"sgd_step", sgd_operands, reference::sgd_step};
-const OpDeclaration adam_step_op{"adam_step", adam_operands, reference::adam_step};
-const OpDeclaration advance_step_op{"advance_step", step_operands, reference::advance_step};
+const OpDeclaration sgd_step_op{"sgd_step", sgd_operands, reference::sgd_step, cuda::sgd_step};
+const OpDeclaration adam_step_op{"adam_step", adam_operands, reference::adam_step, cuda::adam_step};
+const OpDeclaration advance_step_op{"advance_step", step_operands, reference::advance_step,
+                                    cuda::advance_step};
 
 void sgd_step(Stream& stream, const TensorView& weight, const TensorView& velocity,
               const TensorView& grad, const TensorView& learning_rate, const SgdParams& params,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "matrix/error.hpp"
+#include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/reference/kernels.hpp"
 
 namespace cgconform::workloads {
@@ -18,8 +19,8 @@ constexpr std::array compare_operands{OperandDeclaration{"outcome", Access::writ
 
 }  // namespace
 
-const OpDeclaration checksum_op{"checksum", checksum_operands, reference::checksum};
-const OpDeclaration compare_op{"compare", compare_operands, reference::compare};
+const OpDeclaration checksum_op{"checksum", checksum_operands, reference::checksum, cuda::checksum};
+const OpDeclaration compare_op{"compare", compare_operands, reference::compare, cuda::compare};
 
 void checksum(Stream& stream, const TensorView& cell, const TensorView& source, std::string label) {
   stream.launch(make_call(checksum_op, std::array{cell, source}, {}, std::move(label)));

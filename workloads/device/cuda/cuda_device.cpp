@@ -40,12 +40,13 @@ class CudaDevice final : public Device {
     CGCONFORM_CUDA_TRY(cudaFree(nullptr));  // creates the context
     properties_ = query_properties(options.ordinal);
     source_ = make_source(options);
-    legacy_ = std::make_unique<CudaStream>(state_, false);
+    algorithms_ = std::make_shared<GemmAlgorithms>();
+    legacy_ = std::make_unique<CudaStream>(state_, algorithms_, LegacyStream{});
   }
 
   const DeviceProperties& properties() const override { return properties_; }
-  std::unique_ptr<Stream> create_stream(std::string /*name*/) override {
-    return std::make_unique<CudaStream>(state_, true);
+  std::unique_ptr<Stream> create_stream(std::string /*name*/, StreamKind kind) override {
+    return std::make_unique<CudaStream>(state_, algorithms_, kind);
   }
   Stream& legacy_stream() override { return *legacy_; }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(state_); }
@@ -67,6 +68,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<CudaState> state_;
   DeviceProperties properties_;
   std::unique_ptr<SegmentSource> source_;
+  std::shared_ptr<GemmAlgorithms> algorithms_;
   std::unique_ptr<CudaStream> legacy_;
 };
 

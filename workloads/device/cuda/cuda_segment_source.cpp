@@ -3,21 +3,58 @@
 #include <fmt/format.h>
 
 #include "workloads/device/cuda/cuda_error.hpp"
+#include "workloads/device/cuda/cuda_stream.hpp"
 
 namespace cgconform::workloads::cuda {
 
 namespace {
 
-/// Lets the calling thread allocate while it captures, for the scope's duration.
-class RelaxedCaptureScope {
+cudaStreamCaptureMode to_runtime(CaptureMode mode) {
+  switch (mode) {
+    case CaptureMode::global:
+      return cudaStreamCaptureModeGlobal;
+    case CaptureMode::thread_local_mode:
+      return cudaStreamCaptureModeThreadLocal;
+    case CaptureMode::relaxed:
+      return cudaStreamCaptureModeRelaxed;
+  }
+  return cudaStreamCaptureModeGlobal;
+}
+
+CaptureMode from_runtime(cudaStreamCaptureMode mode) {
+  switch (mode) {
+    case cudaStreamCaptureModeThreadLocal:
+      return CaptureMode::thread_local_mode;
+    case cudaStreamCaptureModeRelaxed:
+      return CaptureMode::relaxed;
+    default:
+      return CaptureMode::global;
+  }
+}
+
+/// An event at the end of a stream's queue.
+class EventPoint final : public StreamPoint {
  public:
-  RelaxedCaptureScope() { CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  ~RelaxedCaptureScope() { static_cast<void>(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  RelaxedCaptureScope(const RelaxedCaptureScope&) = delete;
-  RelaxedCaptureScope& operator=(const RelaxedCaptureScope&) = delete;
+  EventPoint(CudaSegmentSource& source, cudaStream_t stream) : source_(source) {
+    cudaEvent_t event = nullptr;
+    CGCONFORM_CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    event_.reset(event);
+    CGCONFORM_CUDA_TRY(cudaEventRecord(event, stream));
+  }
+  bool passed() const override {
+    const RelaxedCaptureScope relaxed(source_);
+    const cudaError_t status = cudaEventQuery(event_.get());
+    if (status == cudaErrorNotReady) {
+      cudaGetLastError();
+      return false;
+    }
+    CGCONFORM_CUDA_TRY(status);
+    return true;
+  }
 
  private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  CudaSegmentSource& source_;
+  EventHandle event_;
 };
 
 std::size_t round_up(std::size_t value, std::size_t granularity) {
@@ -34,6 +71,40 @@ CUmemAllocationProp pinned_device_memory(int device) {
 
 }  // namespace
 
+CudaSegmentSource::CudaSegmentSource() {
+  cudaStream_t stream = nullptr;
+  CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  own_stream_.reset(stream);
+}
+
+CaptureMode CudaSegmentSource::exchange_capture_mode(CaptureMode mode) {
+  cudaStreamCaptureMode exchanged = to_runtime(mode);
+  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&exchanged));
+  return from_runtime(exchanged);
+}
+
+void CudaSegmentSource::mark(std::byte* data, std::int64_t bytes, std::uint8_t value,
+                             Stream& stream) {
+  const bool captures = stream.capture_status() != CaptureStatus::none;
+  const RelaxedCaptureScope relaxed(*this);
+  const cudaStream_t target =
+      captures ? own_stream_.get() : static_cast<CudaStream&>(stream).handle();
+  CGCONFORM_CUDA_TRY(cudaMemsetAsync(data, value, static_cast<std::size_t>(bytes), target));
+  if (captures) CGCONFORM_CUDA_TRY(cudaStreamSynchronize(target));
+}
+
+std::unique_ptr<StreamPoint> CudaSegmentSource::point(Stream& stream) {
+  if (stream.capture_status() != CaptureStatus::none) return nullptr;
+  return std::make_unique<EventPoint>(*this, static_cast<CudaStream&>(stream).handle());
+}
+
+void CudaSegmentSource::inspect(const std::byte* data, std::int64_t bytes, std::byte* host) {
+  const RelaxedCaptureScope relaxed(*this);
+  CGCONFORM_CUDA_TRY(cudaMemcpyAsync(host, data, static_cast<std::size_t>(bytes),
+                                     cudaMemcpyDeviceToHost, own_stream_.get()));
+  CGCONFORM_CUDA_TRY(cudaStreamSynchronize(own_stream_.get()));
+}
+
 PlainSegmentSource::~PlainSegmentSource() {
   for (const auto& [data, bytes] : live_) {
     static_cast<void>(cudaFree(const_cast<std::byte*>(data)));
@@ -41,7 +112,7 @@ PlainSegmentSource::~PlainSegmentSource() {
 }
 
 Segment PlainSegmentSource::allocate(std::int64_t bytes) {
-  const RelaxedCaptureScope relaxed;
+  const RelaxedCaptureScope relaxed(*this);
   void* data = nullptr;
   CGCONFORM_CUDA_TRY(cudaMalloc(&data, static_cast<std::size_t>(bytes)));
   const std::lock_guard lock(mutex_);
@@ -51,7 +122,7 @@ Segment PlainSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void PlainSegmentSource::release(const Segment& segment) {
-  const RelaxedCaptureScope relaxed;
+  const RelaxedCaptureScope relaxed(*this);
   CGCONFORM_CUDA_TRY(cudaFree(segment.data));
   const std::lock_guard lock(mutex_);
   live_.erase(segment.data);
@@ -111,7 +182,7 @@ void ExpandableSegmentSource::unmap_chunk(CUdeviceptr address) {
 
 Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
   const std::size_t wanted = round_up(static_cast<std::size_t>(bytes), chunk_bytes_);
-  const RelaxedCaptureScope relaxed;
+  const RelaxedCaptureScope relaxed(*this);
   const std::lock_guard lock(mutex_);
   if (used_bytes_ + wanted > reserved_bytes_) {
     throw DeviceError(
@@ -135,11 +206,15 @@ Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void ExpandableSegmentSource::unmap(const Segment& segment) {
-  const RelaxedCaptureScope relaxed;
+  const RelaxedCaptureScope relaxed(*this);
   const std::lock_guard lock(mutex_);
   const auto start = reinterpret_cast<CUdeviceptr>(segment.data);
   const std::size_t bytes = round_up(static_cast<std::size_t>(segment.bytes), chunk_bytes_);
   for (std::size_t offset = 0; offset < bytes; offset += chunk_bytes_) unmap_chunk(start + offset);
+}
+
+AddressRange ExpandableSegmentSource::range() const {
+  return {reinterpret_cast<const std::byte*>(base_), reserved_bytes_};
 }
 
 bool ExpandableSegmentSource::owns(const void* address) const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -10,13 +11,28 @@
 #include <cuda_runtime_api.h>
 
 #include "workloads/allocator/segment_source.hpp"
+#include "workloads/device/cuda/cuda_handles.hpp"
 
 namespace cgconform::workloads::cuda {
+
+/// What the sources of a GPU have in common: work for the allocator's own purposes, kept out of
+/// captures and of the launch counters.
+class CudaSegmentSource : public SegmentSource {
+ public:
+  CudaSegmentSource();
+  CaptureMode exchange_capture_mode(CaptureMode mode) override;
+  void mark(std::byte* data, std::int64_t bytes, std::uint8_t value, Stream& stream) override;
+  std::unique_ptr<StreamPoint> point(Stream& stream) override;
+  void inspect(const std::byte* data, std::int64_t bytes, std::byte* host) override;
+
+ private:
+  StreamHandle own_stream_;  ///< non-blocking: usable while other streams capture
+};
 
 /// Segments from cudaMalloc. `unmap` frees the memory; its addresses are then the driver's to
 /// reuse. Allocation runs under a relaxed-mode exchange, because cudaMalloc is refused on a thread
 /// that captures in global or thread-local mode.
-class PlainSegmentSource final : public SegmentSource {
+class PlainSegmentSource final : public CudaSegmentSource {
  public:
   ~PlainSegmentSource() override;
   std::string_view name() const override { return "cudaMalloc"; }
@@ -25,6 +41,7 @@ class PlainSegmentSource final : public SegmentSource {
   void unmap(const Segment& segment) override { release(segment); }
   bool owns(const void* address) const override;
   std::int64_t bytes_in_use() const override;
+  AddressRange range() const override { return {}; }
 
  private:
   mutable std::mutex mutex_;
@@ -34,7 +51,7 @@ class PlainSegmentSource final : public SegmentSource {
 
 /// Segments from the virtual memory API, grown by chunks of one physical handle each, so that one
 /// buffer can span several handles (PyTorch's expandable segments). Addresses are never reused.
-class ExpandableSegmentSource final : public SegmentSource {
+class ExpandableSegmentSource final : public CudaSegmentSource {
  public:
   /// `chunk_bytes` is rounded up to the device's allocation granularity.
   ExpandableSegmentSource(int device, std::int64_t chunk_bytes, std::int64_t reserved_bytes);
@@ -48,6 +65,7 @@ class ExpandableSegmentSource final : public SegmentSource {
   void unmap(const Segment& segment) override;
   bool owns(const void* address) const override;
   std::int64_t bytes_in_use() const override;
+  AddressRange range() const override;
 
  private:
   void map_chunk(CUdeviceptr address);

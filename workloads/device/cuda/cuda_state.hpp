@@ -29,6 +29,8 @@ class CudaState {
     graph_nodes_run_ += nodes;
   }
 
+  std::uint64_t next_stream_id() { return ++last_stream_id_; }
+
   void set_observer(CallObserver observer) { observer_ = std::move(observer); }
 
   /// Runs `call` and reports its outcome to the observer and the counters; rethrows what it threw.
@@ -69,6 +71,7 @@ class CudaState {
   std::atomic<std::uint64_t> graph_launches_{0};
   std::atomic<std::uint64_t> graph_nodes_run_{0};
   std::atomic<std::uint64_t> failed_calls_{0};
+  std::atomic<std::uint64_t> last_stream_id_{0};
   std::mutex captures_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<CaptureRecord>> captures_;
 };

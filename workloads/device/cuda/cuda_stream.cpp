@@ -7,6 +7,7 @@
 
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_graph.hpp"
+#include "workloads/ops/cuda/launch_context.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -73,14 +74,21 @@ double CudaEvent::elapsed_since(Event& start) {
   return milliseconds;
 }
 
-CudaStream::CudaStream(std::shared_ptr<CudaState> state, bool owned) : state_(std::move(state)) {
-  if (!owned) {
-    handle_ = cudaStreamLegacy;
-    return;
-  }
-  CGCONFORM_CUDA_TRY(cudaStreamCreate(&handle_));
+CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
+                       StreamKind kind)
+    : state_(std::move(state)), gemm_(std::move(algorithms)), id_(state_->next_stream_id()) {
+  const unsigned flags =
+      kind == StreamKind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
+  CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&handle_, flags));
   owned_.reset(handle_);
 }
+
+CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
+                       LegacyStream /*legacy*/)
+    : state_(std::move(state)),
+      gemm_(std::move(algorithms)),
+      handle_(cudaStreamLegacy),
+      id_(state_->next_stream_id()) {}
 
 void CudaStream::annotate_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
                                     CaptureRecord::Annotation annotation) {
@@ -102,7 +110,7 @@ void CudaStream::launch(const OpCall& call) {
                         fmt::format("op {} has no CUDA kernel ({})", call.op->name, call.label));
     }
     annotated({NodeKind::kernel, call.label, call.op->name, call.operands}, [this, &call] {
-      call.op->cuda(call, handle_);
+      call.op->cuda(call, LaunchContext{handle_, &gemm_});
       CGCONFORM_CUDA_TRY(cudaGetLastError());
     });
   });

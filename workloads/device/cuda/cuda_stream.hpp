@@ -7,6 +7,7 @@
 #include "workloads/device/cuda/cuda_handles.hpp"
 #include "workloads/device/cuda/cuda_state.hpp"
 #include "workloads/device/stream.hpp"
+#include "workloads/ops/cuda/gemm_engine.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -23,13 +24,19 @@ class CudaEvent final : public Event {
   EventHandle event_;
 };
 
-/// A CUDA stream of the blocking kind, which the legacy stream synchronises with. Calls made while
-/// it captures are remembered with the nodes they added.
+/// Tells the constructor to wrap the legacy default stream.
+struct LegacyStream {};
+
+/// A CUDA stream. Calls made while it captures are remembered with the nodes they added.
 class CudaStream final : public Stream {
  public:
-  /// `owned` false wraps the legacy default stream.
-  CudaStream(std::shared_ptr<CudaState> state, bool owned);
+  CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
+             StreamKind kind);
 
+  CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
+             LegacyStream legacy);
+
+  std::uint64_t id() const override { return id_; }
   void launch(const OpCall& call) override;
   void copy(const TensorView& destination, const TensorView& source, std::string label) override;
   void fill(const TensorView& destination, std::uint8_t byte, std::string label) override;
@@ -68,7 +75,9 @@ class CudaStream final : public Stream {
 
   std::shared_ptr<CudaState> state_;
   StreamHandle owned_;
+  GemmEngine gemm_;
   cudaStream_t handle_ = nullptr;
+  std::uint64_t id_ = 0;
 };
 
 }  // namespace cgconform::workloads::cuda
