@@ -2,7 +2,7 @@
 #   CGCONFORM_CUDA_ENABLED  whether files in a folder named cuda/ are compiled
 #   CGCONFORM_CUDA_VERSION  version of the toolkit compiled in, empty when left out
 #   CGCONFORM_CUDA_STATUS   one line for the configure summary
-# and the target cgconform_cuda: runtime, driver, cuBLAS and NCCL, or nothing when left out.
+# and the target cgconform_cuda: runtime, cuBLAS and NCCL, or nothing when left out.
 set(CGCONFORM_CUDA AUTO CACHE STRING "CUDA parts: AUTO (when everything is found), ON (required), OFF")
 set_property(CACHE CGCONFORM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(CGCONFORM_CUDA_ENABLED OFF)
@@ -16,7 +16,7 @@ function(cgconform_find_cuda missing)
   if(NOT CUDAToolkit_FOUND)
     list(APPEND lacking "CUDA Toolkit 12.4 or newer")
   else()
-    foreach(target IN ITEMS cudart cublas cuda_driver)
+    foreach(target IN ITEMS cudart_static cublasLt)
       if(NOT TARGET CUDA::${target})
         list(APPEND lacking "the toolkit's ${target} library")
       endif()
@@ -79,7 +79,11 @@ else()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     target_include_directories(cgconform_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
-    target_link_libraries(cgconform_cuda INTERFACE CUDA::cudart CUDA::cuda_driver CUDA::cublas
-                          CUDA::cublasLt ${NCCL_LIBRARY})
+    target_compile_definitions(cgconform_cuda INTERFACE CGCONFORM_WITH_CUDA)
+    target_compile_options(cgconform_cuda INTERFACE
+      $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr>)
+    # The driver is looked up at run time, so that programs start where there is none.
+    target_link_libraries(cgconform_cuda INTERFACE CUDA::cudart_static CUDA::cublasLt
+                          ${NCCL_LIBRARY})
   endif()
 endif()

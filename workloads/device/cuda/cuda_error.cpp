@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "workloads/device/cuda/cuda_driver.hpp"
+
 namespace cgconform::workloads::cuda {
 
 namespace {
@@ -59,8 +61,8 @@ void check(CUresult status, const char* expression, const char* file, int line) 
   if (status == CUDA_SUCCESS) return;
   const char* name = nullptr;
   const char* text = nullptr;
-  cuGetErrorName(status, &name);
-  cuGetErrorString(status, &text);
+  driver().get_error_name(status, &name);
+  driver().get_error_string(status, &text);
   fail(category_of(status), name == nullptr ? "unknown driver error" : name,
        text == nullptr ? "no description" : text, expression, file, line);
 }

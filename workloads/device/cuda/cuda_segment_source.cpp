@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/device/cuda/cuda_driver.hpp"
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
 
@@ -149,34 +150,34 @@ ExpandableSegmentSource::ExpandableSegmentSource(int device, std::int64_t chunk_
     : device_(device) {
   const CUmemAllocationProp properties = pinned_device_memory(device_);
   std::size_t granularity = 0;
-  CGCONFORM_CUDA_TRY(cuMemGetAllocationGranularity(&granularity, &properties,
-                                                   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
+  CGCONFORM_CUDA_TRY(
+      driver().get_granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
   chunk_bytes_ = round_up(static_cast<std::size_t>(chunk_bytes), granularity);
   reserved_bytes_ = round_up(static_cast<std::size_t>(reserved_bytes), chunk_bytes_);
-  CGCONFORM_CUDA_TRY(cuMemAddressReserve(&base_, reserved_bytes_, chunk_bytes_, 0, 0));
+  CGCONFORM_CUDA_TRY(driver().address_reserve(&base_, reserved_bytes_, chunk_bytes_, 0, 0));
 }
 
 ExpandableSegmentSource::~ExpandableSegmentSource() {
-  for (CUdeviceptr address : mapped_) static_cast<void>(cuMemUnmap(address, chunk_bytes_));
-  static_cast<void>(cuMemAddressFree(base_, reserved_bytes_));
+  for (CUdeviceptr address : mapped_) static_cast<void>(driver().unmap(address, chunk_bytes_));
+  static_cast<void>(driver().address_free(base_, reserved_bytes_));
 }
 
 void ExpandableSegmentSource::map_chunk(CUdeviceptr address) {
   const CUmemAllocationProp properties = pinned_device_memory(device_);
   CUmemGenericAllocationHandle handle = 0;
-  CGCONFORM_CUDA_TRY(cuMemCreate(&handle, chunk_bytes_, &properties, 0));
-  const CUresult mapped = cuMemMap(address, chunk_bytes_, 0, handle, 0);
-  static_cast<void>(cuMemRelease(handle));  // the mapping keeps the memory
+  CGCONFORM_CUDA_TRY(driver().create(&handle, chunk_bytes_, &properties, 0));
+  const CUresult mapped = driver().map(address, chunk_bytes_, 0, handle, 0);
+  static_cast<void>(driver().release(handle));  // the mapping keeps the memory
   CGCONFORM_CUDA_TRY(mapped);
   mapped_.insert(address);
   CUmemAccessDesc access = {};
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  CGCONFORM_CUDA_TRY(cuMemSetAccess(address, chunk_bytes_, &access, 1));
+  CGCONFORM_CUDA_TRY(driver().set_access(address, chunk_bytes_, &access, 1));
 }
 
 void ExpandableSegmentSource::unmap_chunk(CUdeviceptr address) {
-  CGCONFORM_CUDA_TRY(cuMemUnmap(address, chunk_bytes_));
+  CGCONFORM_CUDA_TRY(driver().unmap(address, chunk_bytes_));
   mapped_.erase(address);
 }
 
