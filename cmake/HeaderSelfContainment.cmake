@@ -18,5 +18,5 @@ function(cgconform_header_self_containment)
   add_library(header_self_containment OBJECT EXCLUDE_FROM_ALL ${sources})
   # Headers only have to compile: no optimisation.
   target_compile_options(header_self_containment PRIVATE -O0)
-  target_link_libraries(header_self_containment PRIVATE cgconform_harness)
+  target_link_libraries(header_self_containment PRIVATE cgconform_harness cgconform_cuda)
 endfunction()

@@ -4,12 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "harness/build_info.hpp"
 #include "harness/system_error.hpp"
 
 namespace cgconform::harness {
 namespace {
-
-constexpr const char* reference = "reference";
 
 const Hello* first_with_device(std::span<const Hello> ranks, bool wanted) {
   const auto found = std::find_if(ranks.begin(), ranks.end(), [&](const Hello& rank) {
@@ -22,7 +21,8 @@ const Hello* first_with_device(std::span<const Hello> ranks, bool wanted) {
 }  // namespace
 
 std::string select_device(const RunOptions& options, std::span<const Hello> ranks) {
-  if (options.device == DeviceChoice::reference || !options.mock_plan.empty()) return reference;
+  if (options.device == DeviceChoice::reference || !options.mock_plan.empty())
+    return reference_device_name;
   const Hello* without = first_with_device(ranks, false);
   if (options.device == DeviceChoice::cuda && without != nullptr) {
     throw EnvironmentError(
@@ -38,10 +38,13 @@ std::string select_device(const RunOptions& options, std::span<const Hello> rank
           "driver on {}",
           without->world_rank, without->host, with->world_rank, with->host, without->host));
     }
-    throw EnvironmentError(
-        "the device cuda is not built into this program; --device reference runs on the host");
+    if (build_info().cuda_version.empty()) {
+      throw EnvironmentError(
+          "the device cuda is not built into this program; --device reference runs on the host");
+    }
+    return cuda_device_name;
   }
-  if (options.matrix == "smoke") return reference;
+  if (options.matrix == "smoke") return reference_device_name;
   throw EnvironmentError(fmt::format(
       "rank {} on {} sees no NVIDIA device, and only the matrix smoke falls back to the "
       "host by itself; check the driver there, or say --device reference",

@@ -11,6 +11,10 @@ namespace cgconform::harness {
 /// Fact of a rank's Hello: "yes" where it sees an NVIDIA device.
 constexpr const char* nvidia_device_fact = "nvidia_device";
 
+/// Names of devices, as in assignments and reports.
+constexpr const char* reference_device_name = "reference";
+constexpr const char* cuda_device_name = "cuda";
+
 /// The device of the run. `auto` takes `reference` for the matrix `smoke` only (and for mock
 /// cells), and only where no rank sees an NVIDIA device: a dead driver must not look green. Throws
 /// EnvironmentError naming the rank.

@@ -7,10 +7,13 @@
 
 #include <fmt/format.h>
 
+#include "harness/device_selection.hpp"
 #include "harness/selftest_plan.hpp"
 #include "harness/switch_names.hpp"
+#include "matrix/error.hpp"
 #include "suites/cell_runner.hpp"
 #include "suites/comparison.hpp"
+#include "workloads/device/cuda/cuda_device.hpp"
 #include "workloads/device/errors.hpp"
 #include "workloads/training/leg.hpp"
 
@@ -49,6 +52,7 @@ RankReport failed_report(const Assignment& assignment, Verdict verdict, std::str
 RankReport TrainingExecutor::execute(const Assignment& assignment) {
   board_.enter_phase(workloads::Phase::setup);
   try {
+    open_device(assignment);
     RankReport report = assignment.scenario.empty() ? run(assignment) : run_scenario(assignment);
     report.rank = assignment.rank;
     report.device = assignment.device;
@@ -109,14 +113,26 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
       context);
 }
 
-workloads::Device& TrainingExecutor::device() {
-  if (!device_) {
+void TrainingExecutor::open_device(const Assignment& assignment) {
+  if (device_) return;
+  if (assignment.device == cuda_device_name) {
+    workloads::CudaDeviceOptions options;
+    const int count = workloads::cuda_device_count();
+    const int world_rank = assignment.world_ranks.at(static_cast<std::size_t>(assignment.rank));
+    options.ordinal = count > 0 ? world_rank % count : 0;
+    options.progress = &board_;
+    device_ = workloads::create_cuda_device(options);
+  } else {
     workloads::ReferenceDeviceOptions options;
     options.progress = &board_;
     device_ = workloads::create_reference_device(options);
-    const workloads::AddressRange arena = device_->segment_source().range();
-    board_.set_arena(arena.begin, arena.begin + arena.bytes);
   }
+  const workloads::AddressRange arena = device_->segment_source().range();
+  board_.set_arena(arena.begin, arena.begin + arena.bytes);
+}
+
+workloads::Device& TrainingExecutor::device() {
+  if (!device_) throw InternalError("a cell ran before its device was opened");
   return *device_;
 }
 

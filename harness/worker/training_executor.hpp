@@ -24,6 +24,8 @@ class TrainingExecutor final : public CellExecutor {
   suites::RankReport run(const Assignment& assignment);
   suites::RankReport run_scenario(const Assignment& assignment);
   /// Made with the first cell, so that scenarios of the process see none.
+  /// Makes the device that the assignment names, for the worker's life.
+  void open_device(const Assignment& assignment);
   workloads::Device& device();
   /// Null for a gang of one.
   workloads::Communicator* communicator(const Assignment& assignment);

@@ -55,7 +55,8 @@ using ReferenceKernel = void (*)(const OpCall& call);
 namespace cuda {
 struct LaunchContext;
 }
-/// Enqueues the op on the context's stream; null where the op has no CUDA kernel.
+/// Enqueues the op on the context's stream; null where the op has no CUDA kernel. Programs linked
+/// without CUDA have kernels that refuse.
 using CudaKernel = void (*)(const OpCall& call, const cuda::LaunchContext& context);
 
 /// One op, declared once: its name, its operands in order, and its kernel for each device.

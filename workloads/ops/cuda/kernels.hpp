@@ -2,58 +2,27 @@
 
 #include "workloads/ops/op.hpp"
 
-/// The CUDA kernel of each op, enqueued on the context's stream; null in builds without CUDA. None
-/// synchronises with the host, and none depends on the order in which threads run: float atomics
-/// are not used.
-#if defined(CGCONFORM_WITH_CUDA)
-#define CGCONFORM_CUDA_KERNEL(name) void name(const OpCall& call, const LaunchContext& context)
-#else
-#define CGCONFORM_CUDA_KERNEL(name) inline constexpr CudaKernel name = nullptr
-#endif
+/// Calls `apply` with the name of each op that has a CUDA kernel. From this list the kernels are
+/// declared and, for programs without CUDA, defined as refusals.
+#define CGCONFORM_FOR_EACH_CUDA_KERNEL(apply)                                                 \
+  apply(gemm) apply(gemm_accumulate) apply(add) apply(accumulate) apply(scale) apply(axpy)    \
+      apply(add_bias) apply(bias_grad) apply(gelu_forward) apply(gelu_backward)               \
+          apply(layer_norm_forward) apply(layer_norm_backward) apply(split_heads)             \
+              apply(merge_heads) apply(causal_softmax_forward) apply(causal_softmax_backward) \
+                  apply(dropout_forward) apply(dropout_by_value) apply(dropout_backward)      \
+                      apply(fill_normal) apply(fill_uniform) apply(fill_tokens) apply(poison) \
+                          apply(embedding_forward) apply(embedding_backward)                  \
+                              apply(cross_entropy_forward) apply(cross_entropy_backward)      \
+                                  apply(sgd_step) apply(adam_step) apply(advance_step)        \
+                                      apply(checksum) apply(compare)
 
+/// Each enqueues its op on the context's stream. None synchronises with the host, and none depends
+/// on the order in which threads run: float atomics are not used.
 namespace cgconform::workloads::cuda {
 
-CGCONFORM_CUDA_KERNEL(gemm);
-CGCONFORM_CUDA_KERNEL(gemm_accumulate);
-
-CGCONFORM_CUDA_KERNEL(add);
-CGCONFORM_CUDA_KERNEL(accumulate);
-CGCONFORM_CUDA_KERNEL(scale);
-CGCONFORM_CUDA_KERNEL(axpy);
-CGCONFORM_CUDA_KERNEL(add_bias);
-CGCONFORM_CUDA_KERNEL(bias_grad);
-CGCONFORM_CUDA_KERNEL(gelu_forward);
-CGCONFORM_CUDA_KERNEL(gelu_backward);
-
-CGCONFORM_CUDA_KERNEL(layer_norm_forward);
-CGCONFORM_CUDA_KERNEL(layer_norm_backward);
-
-CGCONFORM_CUDA_KERNEL(split_heads);
-CGCONFORM_CUDA_KERNEL(merge_heads);
-CGCONFORM_CUDA_KERNEL(causal_softmax_forward);
-CGCONFORM_CUDA_KERNEL(causal_softmax_backward);
-
-CGCONFORM_CUDA_KERNEL(dropout_forward);
-CGCONFORM_CUDA_KERNEL(dropout_by_value);
-CGCONFORM_CUDA_KERNEL(dropout_backward);
-
-CGCONFORM_CUDA_KERNEL(fill_normal);
-CGCONFORM_CUDA_KERNEL(fill_uniform);
-CGCONFORM_CUDA_KERNEL(fill_tokens);
-CGCONFORM_CUDA_KERNEL(poison);
-
-CGCONFORM_CUDA_KERNEL(embedding_forward);
-CGCONFORM_CUDA_KERNEL(embedding_backward);
-CGCONFORM_CUDA_KERNEL(cross_entropy_forward);
-CGCONFORM_CUDA_KERNEL(cross_entropy_backward);
-
-CGCONFORM_CUDA_KERNEL(sgd_step);
-CGCONFORM_CUDA_KERNEL(adam_step);
-CGCONFORM_CUDA_KERNEL(advance_step);
-
-CGCONFORM_CUDA_KERNEL(checksum);
-CGCONFORM_CUDA_KERNEL(compare);
+#define CGCONFORM_DECLARE_CUDA_KERNEL(name) \
+  void name(const OpCall& call, const LaunchContext& context);
+CGCONFORM_FOR_EACH_CUDA_KERNEL(CGCONFORM_DECLARE_CUDA_KERNEL)
+#undef CGCONFORM_DECLARE_CUDA_KERNEL
 
 }  // namespace cgconform::workloads::cuda
-
-#undef CGCONFORM_CUDA_KERNEL
