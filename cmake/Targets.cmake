@@ -4,7 +4,7 @@
 function(cgconform_folder_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "/main_[a-z_]+\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "/(no_)?cuda/")
+  list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/(.*/)?(no_)?cuda/")
   if(NOT sources)
     add_library(cgconform_${name} INTERFACE)
     target_link_libraries(cgconform_${name} INTERFACE cgconform_options ${ARGN})

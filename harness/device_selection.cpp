@@ -38,7 +38,7 @@ std::string select_device(const RunOptions& options, std::span<const Hello> rank
           "driver on {}",
           without->world_rank, without->host, with->world_rank, with->host, without->host));
     }
-    if (build_info().cuda_version.empty()) {
+    if (build_info().cuda.empty()) {
       throw EnvironmentError(
           "the device cuda is not built into this program; --device reference runs on the host");
     }

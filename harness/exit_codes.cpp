@@ -71,7 +71,8 @@ ExitCode exit_code_of(const reports::RunSummary& summary) {
   const std::uint64_t ran = count_of(summary, VerdictClass::good);
   const std::uint64_t refused = count_of(summary, VerdictClass::refused);
   const std::uint64_t skipped = count_of(summary, VerdictClass::skipped);
-  if (ran == 0 && refused == 0) return ExitCode::everything_skipped;
+  // Refusals alone are an answer; a run in which no cell that could run did run is none.
+  if (ran == 0 && (skipped > 0 || refused == 0)) return ExitCode::everything_skipped;
   if (skipped > summary.counts.skipped) return ExitCode::unplanned_skips;
   return ExitCode::passed;
 }

@@ -61,7 +61,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.variable_seq_lengths; }},
     Feature{"distributed optimizer", missing, missing,
             [](const Cell& cell) { return cell.config.use_distributed_optimizer; }},
-    Feature{"training on device cuda", built, missing, [](const Cell&) { return true; }},
+    Feature{"training on device cuda", built, built, [](const Cell&) { return true; }},
 };
 
 }  // namespace

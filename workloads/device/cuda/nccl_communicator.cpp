@@ -1,6 +1,8 @@
 #include "workloads/device/cuda/nccl_communicator.hpp"
 
+#include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -46,6 +48,34 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return ncclSum;
 }
 
+/// The unique id of the current device as text.
+std::string device_uuid() {
+  int device = 0;
+  CGCONFORM_CUDA_TRY(cudaGetDevice(&device));
+  cudaDeviceProp properties = {};
+  CGCONFORM_CUDA_TRY(cudaGetDeviceProperties(&properties, device));
+  return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+}
+
+/// Where ranks share a GPU, NCCL refuses them as duplicates unless each names a host of its own; it
+/// then talks over sockets. Decided by the GPUs' ids, since schedulers hide and renumber devices.
+/// NCCL reads these variables at its first use, so they are set before it.
+void prepare_shared_gpu(const CommunicatorOptions& options) {
+  if (options.size == 1 || !options.store) return;
+  const auto key = [&](int rank) { return fmt::format("gpu/{}/{}", options.name, rank); };
+  options.store->set(key(options.rank), device_uuid());
+  std::set<std::string> distinct;
+  for (int rank = 0; rank < options.size; ++rank) {
+    distinct.insert(options.store->get(key(rank), options.timeout));
+  }
+  if (distinct.size() == static_cast<std::size_t>(options.size)) return;
+  const std::string host = fmt::format("cgconform-rank-{}", options.rank);
+  setenv("NCCL_HOSTID", host.c_str(), 1);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  setenv("NCCL_NET", "Socket", 1);
+  setenv("NCCL_IB_DISABLE", "1", 1);
+}
+
 std::size_t count(const TensorView& tensor) {
   return static_cast<std::size_t>(tensor.elements());
 }
@@ -70,6 +100,7 @@ struct NcclCommunicator::Handle {
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options)
     : state_(std::move(state)), options_(std::move(options)), handle_(std::make_shared<Handle>()) {
+  prepare_shared_gpu(options_);
   ncclUniqueId id = {};
   const std::string key = "nccl/" + options_.name + "/id";
   if (options_.rank == 0) {
