@@ -1,5 +1,6 @@
 #include "workloads/device/cuda/cuda_graph.hpp"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "workloads/device/cuda/cuda_error.hpp"
@@ -58,23 +59,28 @@ void for_each_edge(cudaGraph_t graph, Visit&& visit) {
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record)
     : state_(std::move(state)), graph_(std::move(graph)), record_(std::move(record)) {
-  const std::vector<cudaGraphNode_t> handles = node_handles(graph_.get());
-  std::unordered_map<cudaGraphNode_t, std::int32_t> index_of;
-  for (cudaGraphNode_t handle : handles) {
+  for (const CapturedCall& call : record_->calls) {
+    GraphNode node;
+    node.kind = call.kind;
+    node.label = call.label;
+    node.op_name = call.op_name;
+    node.operands = call.operands;
+    nodes_.push_back(std::move(node));
+  }
+  std::unordered_map<cudaGraphNode_t, std::int32_t> index_of = record_->call_of_node;
+  for (cudaGraphNode_t handle : node_handles(graph_.get())) {
+    if (index_of.contains(handle)) continue;
     index_of[handle] = static_cast<std::int32_t>(nodes_.size());
     GraphNode node;
     node.kind = kind_of(handle);
-    const auto annotation = record_->annotations.find(handle);
-    if (annotation != record_->annotations.end()) {
-      if (annotation->second.kind == NodeKind::communication) node.kind = NodeKind::communication;
-      node.label = annotation->second.label;
-      node.op_name = annotation->second.op_name;
-      node.operands = annotation->second.operands;
-    }
     nodes_.push_back(std::move(node));
   }
   for_each_edge(graph_.get(), [&](cudaGraphNode_t from, cudaGraphNode_t to) {
-    nodes_[static_cast<std::size_t>(index_of.at(to))].dependencies.push_back(index_of.at(from));
+    const std::int32_t producer = index_of.at(from);
+    const std::int32_t consumer = index_of.at(to);
+    std::vector<std::int32_t>& known = nodes_[static_cast<std::size_t>(consumer)].dependencies;
+    const bool is_new = std::find(known.begin(), known.end(), producer) == known.end();
+    if (producer != consumer && is_new) known.push_back(producer);
   });
 }
 

@@ -11,8 +11,9 @@
 
 namespace cgconform::workloads::cuda {
 
-/// A captured CUDA graph. Nodes and dependencies are the runtime's own; labels and operands come
-/// from the calls that added them. Nodes that a library added carry the library call's operands.
+/// A captured CUDA graph. Dependencies are the runtime's own; each node stands for one call of the
+/// capture with everything that call added, so that a captured body has as many nodes as its eager
+/// run has launches. Nodes that no recorded call added stand for themselves, last.
 class CudaGraph final : public Graph {
  public:
   CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,

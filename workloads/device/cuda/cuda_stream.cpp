@@ -90,17 +90,20 @@ CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlg
       handle_(cudaStreamLegacy),
       id_(state_->next_stream_id()) {}
 
-void CudaStream::annotate_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
-                                    CaptureRecord::Annotation annotation) {
+void CudaStream::record_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
+                                  CapturedCall call) {
   const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
   if (!record) return;
   std::size_t count = node_count(info.graph);
+  if (count == nodes_before) return;
   std::vector<cudaGraphNode_t> nodes(count);
   CGCONFORM_CUDA_TRY(cudaGraphGetNodes(info.graph, nodes.data(), &count));
-  for (std::size_t index = nodes_before; index < count; ++index) {
-    record->annotations[nodes[index]] = annotation;
+  const auto index = static_cast<std::int32_t>(record->calls.size());
+  record->calls.push_back(std::move(call));
+  for (std::size_t node = nodes_before; node < count; ++node) {
+    record->call_of_node[nodes[node]] = index;
   }
-  state_->count_captured_nodes(count - nodes_before);
+  state_->count_captured_nodes(1);
 }
 
 void CudaStream::launch(const OpCall& call) {
@@ -109,7 +112,7 @@ void CudaStream::launch(const OpCall& call) {
       throw DeviceError(ErrorCategory::not_supported, std::string(call.op->name),
                         fmt::format("op {} has no CUDA kernel ({})", call.op->name, call.label));
     }
-    annotated({NodeKind::kernel, call.label, call.op->name, call.operands}, [this, &call] {
+    recorded({NodeKind::kernel, call.label, call.op->name, call.operands}, [this, &call] {
       call.op->cuda(call, LaunchContext{handle_, &gemm_});
       CGCONFORM_CUDA_TRY(cudaGetLastError());
     });
@@ -118,7 +121,7 @@ void CudaStream::launch(const OpCall& call) {
 
 void CudaStream::copy(const TensorView& destination, const TensorView& source, std::string label) {
   state_->observed(copy_name, label, [&] {
-    annotated(
+    recorded(
         {NodeKind::copy,
          label,
          copy_name,
@@ -132,22 +135,21 @@ void CudaStream::copy(const TensorView& destination, const TensorView& source, s
 
 void CudaStream::fill(const TensorView& destination, std::uint8_t byte, std::string label) {
   state_->observed(fill_name, label, [&] {
-    annotated({NodeKind::fill, label, fill_name, {{"destination", Access::write, destination}}},
-              [&] {
-                CGCONFORM_CUDA_TRY(
-                    cudaMemsetAsync(destination.data, byte, byte_count(destination), handle_));
-              });
+    recorded({NodeKind::fill, label, fill_name, {{"destination", Access::write, destination}}},
+             [&] {
+               CGCONFORM_CUDA_TRY(
+                   cudaMemsetAsync(destination.data, byte, byte_count(destination), handle_));
+             });
   });
 }
 
 void CudaStream::upload(const TensorView& destination, const void* host, bool pinned,
                         std::string label) {
   state_->observed(pinned ? "upload_pinned" : "upload_pageable", label, [&] {
-    annotated({NodeKind::copy, label, "upload", {{"destination", Access::write, destination}}},
-              [&] {
-                CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
-                                                   cudaMemcpyHostToDevice, handle_));
-              });
+    recorded({NodeKind::copy, label, "upload", {{"destination", Access::write, destination}}}, [&] {
+      CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
+                                         cudaMemcpyHostToDevice, handle_));
+    });
   });
 }
 
@@ -161,7 +163,7 @@ void CudaStream::download(void* host, const TensorView& source) {
 
 void CudaStream::host_function(std::function<void()> function, std::string label) {
   state_->observed(host_name, label, [&] {
-    annotated({NodeKind::host, label, host_name, {}}, [&] {
+    recorded({NodeKind::host, label, host_name, {}}, [&] {
       const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
       if (record) {
         auto kept = std::make_shared<std::function<void()>>(std::move(function));

@@ -55,9 +55,9 @@ class CudaStream final : public Stream {
   cudaStream_t handle() const { return handle_; }
   CudaState& state() const { return *state_; }
 
-  /// Runs `enqueue` and, where the stream captures, annotates every node it added.
+  /// Runs `enqueue` and, where the stream captures, records which nodes it added.
   template <typename Enqueue>
-  void annotated(CaptureRecord::Annotation annotation, Enqueue&& enqueue) {
+  void recorded(CapturedCall call, Enqueue&& enqueue) {
     const CaptureInfo before = capture_info(handle_);
     const bool captures = before.status == cudaStreamCaptureStatusActive;
     const std::size_t nodes_before = captures ? node_count(before.graph) : 0;
@@ -66,12 +66,11 @@ class CudaStream final : public Stream {
       state_->count_eager_launch();
       return;
     }
-    annotate_new_nodes(before, nodes_before, std::move(annotation));
+    record_new_nodes(before, nodes_before, std::move(call));
   }
 
  private:
-  void annotate_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
-                          CaptureRecord::Annotation annotation);
+  void record_new_nodes(const CaptureInfo& info, std::size_t nodes_before, CapturedCall call);
 
   std::shared_ptr<CudaState> state_;
   StreamHandle owned_;

@@ -128,8 +128,8 @@ void NcclCommunicator::enqueue(std::string_view name, std::vector<Operand> opera
   state_->observed(name, label, [&] {
     const std::shared_ptr<CaptureRecord> record = state_->capture_record(cuda_stream.handle());
     if (record) record->kept_alive.push_back(handle_);
-    cuda_stream.annotated({NodeKind::communication, label, name, std::move(operands)},
-                          [&] { call(cuda_stream.handle()); });
+    cuda_stream.recorded({NodeKind::communication, label, name, std::move(operands)},
+                         [&] { call(cuda_stream.handle()); });
   });
 }
 

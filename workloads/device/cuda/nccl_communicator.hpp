@@ -35,7 +35,7 @@ class NcclCommunicator final : public Communicator {
  private:
   struct Handle;
 
-  /// Runs an NCCL call on the stream, annotating captured nodes with `operands`.
+  /// Runs an NCCL call on the stream; captured nodes are recorded with `operands`.
   template <typename Call>
   void enqueue(std::string_view name, std::vector<Operand> operands, Stream& stream,
                const std::string& label, Call&& call);
