@@ -113,7 +113,6 @@ PlainSegmentSource::~PlainSegmentSource() {
 }
 
 Segment PlainSegmentSource::allocate(std::int64_t bytes) {
-  const RelaxedCaptureScope relaxed(*this);
   void* data = nullptr;
   CGCONFORM_CUDA_TRY(cudaMalloc(&data, static_cast<std::size_t>(bytes)));
   const std::lock_guard lock(mutex_);
@@ -123,7 +122,6 @@ Segment PlainSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void PlainSegmentSource::release(const Segment& segment) {
-  const RelaxedCaptureScope relaxed(*this);
   CGCONFORM_CUDA_TRY(cudaFree(segment.data));
   const std::lock_guard lock(mutex_);
   live_.erase(segment.data);
@@ -183,7 +181,6 @@ void ExpandableSegmentSource::unmap_chunk(CUdeviceptr address) {
 
 Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
   const std::size_t wanted = round_up(static_cast<std::size_t>(bytes), chunk_bytes_);
-  const RelaxedCaptureScope relaxed(*this);
   const std::lock_guard lock(mutex_);
   if (used_bytes_ + wanted > reserved_bytes_) {
     throw DeviceError(
@@ -207,7 +204,6 @@ Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void ExpandableSegmentSource::unmap(const Segment& segment) {
-  const RelaxedCaptureScope relaxed(*this);
   const std::lock_guard lock(mutex_);
   const auto start = reinterpret_cast<CUdeviceptr>(segment.data);
   const std::size_t bytes = round_up(static_cast<std::size_t>(segment.bytes), chunk_bytes_);
