@@ -122,9 +122,11 @@ Segment PlainSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void PlainSegmentSource::release(const Segment& segment) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (live_.erase(segment.data) == 0) return;  // unmapped before
+  }
   CGCONFORM_CUDA_TRY(cudaFree(segment.data));
-  const std::lock_guard lock(mutex_);
-  live_.erase(segment.data);
 }
 
 bool PlainSegmentSource::owns(const void* address) const {

@@ -141,12 +141,21 @@ GemmAlgorithms::~GemmAlgorithms() {
 }
 
 GemmEngine::GemmEngine(std::shared_ptr<GemmAlgorithms> algorithms)
-    : algorithms_(std::move(algorithms)) {
-  CGCONFORM_CUDA_TRY(cudaMalloc(&workspace_, workspace_bytes));
-}
+    : algorithms_(std::move(algorithms)) {}
 
 GemmEngine::~GemmEngine() {
-  static_cast<void>(cudaFree(workspace_));
+  if (workspace_ != nullptr) static_cast<void>(cudaFree(workspace_));
+}
+
+void* GemmEngine::workspace() {
+  if (workspace_ != nullptr) return workspace_;
+  // The first product of a stream may be a captured one, in which the driver refuses to allocate.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
+  const cudaError_t status = cudaMalloc(&workspace_, workspace_bytes);
+  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
+  CGCONFORM_CUDA_TRY(status);
+  return workspace_;
 }
 
 void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const TensorView& a,

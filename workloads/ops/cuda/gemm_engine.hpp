@@ -31,8 +31,8 @@ class GemmAlgorithms {
   std::map<Key, cublasLtMatmulAlgo_t> chosen_;
 };
 
-/// Multiplies on one stream with a workspace of its own, allocated once. Only algorithms whose
-/// reductions have a fixed order are used.
+/// Multiplies on one stream with a workspace of its own, allocated at its first product. Only
+/// algorithms whose reductions have a fixed order are used.
 class GemmEngine {
  public:
   explicit GemmEngine(std::shared_ptr<GemmAlgorithms> algorithms);
@@ -45,6 +45,8 @@ class GemmEngine {
                 const TensorView& b, double beta, cudaStream_t stream);
 
  private:
+  void* workspace();
+
   std::shared_ptr<GemmAlgorithms> algorithms_;
   void* workspace_ = nullptr;
 };
