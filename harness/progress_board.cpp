@@ -12,7 +12,7 @@
 namespace cgconform::harness {
 namespace {
 
-constexpr int most_read_attempts = 64;
+constexpr int most_read_attempts = 1000;
 constexpr std::size_t word_bytes = sizeof(std::uint64_t);
 using OperationText = std::array<char, BoardLayout::operation_words * word_bytes>;
 
@@ -66,10 +66,11 @@ void ProgressBoard::start_operation(std::string_view label) {
   OperationText text{};
   std::copy_n(label.data(), std::min(label.size(), text.size() - 1), text.data());
   std::atomic_thread_fence(std::memory_order_release);
+  auto& slot = layout_.operation.at((sequence / 2 + 1) % 2);
   for (std::size_t i = 0; i < BoardLayout::operation_words; ++i) {
     std::uint64_t word = 0;
     std::memcpy(&word, text.data() + i * word_bytes, word_bytes);
-    layout_.operation.at(i).store(word, std::memory_order_relaxed);
+    slot.at(i).store(word, std::memory_order_relaxed);
   }
   layout_.sequence.store(sequence + 2, std::memory_order_release);
 }
@@ -88,16 +89,16 @@ ProgressSnapshot read_progress(const BoardLayout& layout) {
       std::chrono::nanoseconds{layout.phase_started.load(std::memory_order_relaxed)};
   snapshot.operations = layout.operations.load(std::memory_order_relaxed);
   OperationText text{};
-  // A worker that died while writing leaves the sequence odd: after some attempts the text is taken
-  // as it is.
   for (int attempt = 0; attempt < most_read_attempts; ++attempt) {
     const std::uint64_t before = layout.sequence.load(std::memory_order_acquire);
+    const auto& slot = layout.operation.at(before / 2 % 2);
     for (std::size_t i = 0; i < BoardLayout::operation_words; ++i) {
-      const std::uint64_t word = layout.operation.at(i).load(std::memory_order_relaxed);
+      const std::uint64_t word = slot.at(i).load(std::memory_order_relaxed);
       std::memcpy(text.data() + i * word_bytes, &word, word_bytes);
     }
     std::atomic_thread_fence(std::memory_order_acquire);
-    if (before % 2 == 0 && layout.sequence.load(std::memory_order_relaxed) == before) break;
+    // The slot is written again only after the next whole label.
+    if (layout.sequence.load(std::memory_order_relaxed) <= before / 2 * 2 + 2) break;
   }
   text.back() = '\0';
   snapshot.last_operation = text.data();

@@ -38,9 +38,11 @@ struct BoardLayout {
   static constexpr std::size_t most_threads = 24;
   static constexpr std::size_t map_bytes = std::size_t{128} * 1024;
 
-  std::atomic<std::uint64_t> sequence;  ///< odd while an operation is written
+  /// Twice the labels written, plus one while another is: the last whole label stands in slot
+  /// (sequence / 2) % 2, so that a writer that stops half-way leaves it intact.
+  std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> operations;
-  std::array<std::atomic<std::uint64_t>, operation_words> operation;
+  std::array<std::array<std::atomic<std::uint64_t>, operation_words>, 2> operation;
   std::atomic<std::uint32_t> phase;
   std::atomic<std::int64_t> phase_started;  ///< nanoseconds of CLOCK_MONOTONIC
   std::atomic<std::uint64_t> arena_begin;

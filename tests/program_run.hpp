@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/temporary_directory.hpp"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/temporary_directory.hpp"
 
 namespace cgconform::testing {
 

@@ -31,8 +31,7 @@ TEST(ExitCodeTable, HasThePublishedCodesOnce) {
 }
 
 TEST(ExitCodeTable, StandsInTheReadmeAsItIs) {
-  const std::string readme =
-      testing::read_file(std::string(CGCONFORM_SOURCE_DIR) + "/README.md");
+  const std::string readme = testing::read_file(std::string(CGCONFORM_SOURCE_DIR) + "/README.md");
   EXPECT_THAT(readme, HasSubstr(exit_code_markdown()));
 }
 

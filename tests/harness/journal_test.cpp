@@ -78,7 +78,9 @@ TEST(Journal, IsReadAtEveryLengthAKillCanLeave) {
     const bool whole_line = text[length - 1] == '\n';
     EXPECT_EQ(contents.torn, !whole_line) << length;
     EXPECT_EQ(contents.results.size(),
-              static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(length), '\n')) - 1);
+              static_cast<std::size_t>(std::count(
+                  text.begin(), text.begin() + static_cast<std::ptrdiff_t>(length), '\n')) -
+                  1);
   }
 }
 

@@ -1,7 +1,5 @@
 #include "harness/protocol.hpp"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -10,6 +8,7 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "harness/cell_json.hpp"
 #include "harness/control_channel.hpp"
