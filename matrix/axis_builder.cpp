@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "matrix/error.hpp"
@@ -78,7 +79,10 @@ AxisValue AxisBuilder::value(std::string_view name, const nlohmann::json& json,
   std::optional<AxisValue> value = token.empty() ? std::nullopt : definition->parse(token);
   if (!value) {
     fail(place, fmt::format("axis '{}' has no value {}{}", definition->name, json.dump(),
-                            nearest_hint(token, definition->examples)));
+                            definition->closed || !nearest_name(token, definition->examples).empty()
+                                ? nearest_hint(token, definition->examples)
+                                : fmt::format("; it takes values such as {}",
+                                              fmt::join(definition->examples, ", "))));
   }
   return *std::move(value);
 }

@@ -22,6 +22,13 @@ std::string_view reason_of(std::string_view message) {
   return colon == std::string_view::npos ? message : message.substr(colon + 2);
 }
 
+/// The same without place: `[json.exception...] REASON`.
+std::string_view message_of(const nlohmann::json::exception& error) {
+  const std::string_view message = error.what();
+  const std::size_t end = message.find("] ");
+  return end == std::string_view::npos ? message : message.substr(end + 2);
+}
+
 }  // namespace
 
 nlohmann::json parse_json_document(std::string_view text, std::string_view source) {
@@ -49,6 +56,9 @@ nlohmann::json parse_json_document(std::string_view text, std::string_view sourc
     const std::size_t column = newline == std::string_view::npos ? at + 1 : at - newline;
     throw InputError(fmt::format("{}, line {}, column {}: not valid JSON: {}", source, line, column,
                                  reason_of(error.what())));
+  } catch (const nlohmann::json::out_of_range& error) {
+    throw InputError(
+        fmt::format("{}: not valid JSON: {}; write a smaller number", source, message_of(error)));
   }
 }
 

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <map>
-#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -273,12 +275,13 @@ Matrix load_matrix(const std::string& name_or_path) {
     names.push_back(matrix.name);
   }
   std::ifstream file(name_or_path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  std::error_code error;
+  if (!file || std::filesystem::is_directory(name_or_path, error)) {
     throw InputError(fmt::format("--matrix {}: neither a built-in matrix nor a readable file{}",
                                  name_or_path, nearest_hint(name_or_path, names)));
   }
-  return read_matrix(text.str(), name_or_path);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  return read_matrix(text, name_or_path);
 }
 
 }  // namespace cgconform::matrix

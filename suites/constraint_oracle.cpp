@@ -35,6 +35,7 @@ class Oracle {
   }
 
   std::vector<std::string_view> judge() {
+    sizes();
     recompute_by_itself();
     if (impl_ != CudaGraphImpl::none) {
       implementation_and_scope();
@@ -101,6 +102,14 @@ class Oracle {
     // The host waits for token counts inside what would be captured.
     if (whole_layer_) report("hz-whole-layer-dropless-moe");
     if (whole_iteration_) report("hz-full-iter-dropless");
+  }
+
+  void sizes() {
+    if (config_.hidden_size % config_.num_attention_heads != 0) report("heads-divide-hidden-size");
+    const std::int32_t stages = config_.pipeline_model_parallel_size;
+    const std::int32_t chunks = config_.virtual_pipeline_model_parallel_size.value_or(1);
+    const bool even = config_.num_layers % stages == 0 && config_.num_layers / stages % chunks == 0;
+    if (!even) report("stages-divide-layers");
   }
 
   void recompute_by_itself() {

@@ -86,6 +86,11 @@ void draw_recompute(Draws& draws, matrix::TrainingConfig& config) {
   config.hidden_dropout = draws.one_in(2) ? 0.0F : 0.1F;
 }
 
+void draw_sizes(Draws& draws, matrix::TrainingConfig& config) {
+  config.num_layers = draws.among(std::array{8, 8, 8, 4, 6});
+  config.num_attention_heads = draws.one_in(16) ? 3 : 4;
+}
+
 void draw_model(Draws& draws, matrix::TrainingConfig& config) {
   config.add_bias_linear = draws.one_in(2);
   config.add_qkv_bias = draws.one_in(4);
@@ -140,6 +145,7 @@ RandomConfig random_config(std::uint64_t number) {
   draw_recompute(draws, drawn.config);
   draw_model(draws, drawn.config);
   draw_pipeline(draws, drawn.config);
+  draw_sizes(draws, drawn.config);
   draw_platform(draws, drawn.platform);
   return drawn;
 }

@@ -22,6 +22,39 @@ bool packs_offline(const Facts& f) {
 }
 
 constexpr Rule rows[] = {
+    {.id = "heads-divide-hidden-size",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "hidden_size is a multiple of num_attention_heads",
+     .message = "the hidden size does not divide evenly over the attention heads",
+     .remedy = "set hidden_size to a multiple of num_attention_heads",
+     .consequence = "the model cannot be built",
+     .source = "every head has hidden_size / num_attention_heads channels in this workload",
+     .fields = {"hidden_size", "num_attention_heads"},
+     .broken =
+         [](const Facts& f) {
+           const std::int32_t heads = f.config.num_attention_heads;
+           return heads > 0 && f.config.hidden_size % heads != 0;
+         }},
+    {.id = "stages-divide-layers",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "num_layers is a multiple of the number of model chunks of all pipeline stages",
+     .message = "the layers do not divide evenly over the pipeline stages and their model chunks",
+     .remedy = "set num_layers to a multiple of pipeline_model_parallel_size times "
+               "virtual_pipeline_model_parallel_size",
+     .consequence = "the model cannot be built",
+     .source = "every stage has equally many layers in this workload",
+     .fields = {"num_layers", "pipeline_model_parallel_size",
+                "virtual_pipeline_model_parallel_size"},
+     .broken =
+         [](const Facts& f) {
+           const std::int64_t chunks =
+               std::int64_t{f.config.pipeline_model_parallel_size} * f.virtual_stages();
+           return chunks > 0 && f.config.num_layers % chunks != 0;
+         }},
     {.id = "mlm-variable-seq-off",
      .subject = subject,
      .rulesets = {Ruleset::megatron_lm_0_20},

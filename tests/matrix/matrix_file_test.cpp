@@ -188,5 +188,35 @@ TEST(MatrixFile, ReadsEveryBuiltinMatrix) {
   }
 }
 
+TEST(MatrixFile, RefusesSizesAndRatesThatMakeNoModel) {
+  const auto with_default = [](const std::string& text) {
+    return message_of(R"({"name": "m", "defaults": {)" + text + "}}");
+  };
+  EXPECT_EQ(with_default(R"("num_layers": 0)"),
+            "my.json, defaults.num_layers: num_layers: 0 is given where a whole number of at least "
+            "1 is expected");
+  for (const char* field :
+       {"hidden_size", "num_attention_heads", "seq_length", "micro_batch_size"}) {
+    EXPECT_THAT(with_default("\"" + std::string(field) + "\": -2"), HasSubstr("at least 1"))
+        << field;
+    EXPECT_EQ(with_default("\"" + std::string(field) + "\": 1"), "(accepted)") << field;
+  }
+  for (const char* field : {"hidden_dropout", "attention_dropout"}) {
+    EXPECT_THAT(with_default("\"" + std::string(field) + "\": 1.0"), HasSubstr("below 1"));
+    EXPECT_THAT(with_default("\"" + std::string(field) + "\": -0.1"), HasSubstr("below 1"));
+    EXPECT_EQ(with_default("\"" + std::string(field) + "\": 0.9"), "(accepted)");
+  }
+}
+
+TEST(MatrixFile, RefusesNumbersBeyondAllTypes) {
+  EXPECT_THAT(message_of(R"({"name": "m", "axes": {"pp": [1e400]}})"),
+              HasSubstr("my.json: not valid JSON: number overflow parsing '1e400'"));
+}
+
+TEST(MatrixFile, SaysThatTheValuesOfAnOpenAxisAreExamples) {
+  EXPECT_THAT(message_of(R"({"name": "m", "axes": {"pp": [-1.5]}})"),
+              HasSubstr("axis 'pp' has no value -1.5; it takes values such as 1, 2, 4, 8"));
+}
+
 }  // namespace
 }  // namespace cgconform::matrix
