@@ -9,6 +9,7 @@
 
 #include "matrix/error.hpp"
 #include "suites/cell_plan.hpp"
+#include "suites/difference_control.hpp"
 #include "suites/leg_errors.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/work_counts.hpp"
@@ -88,12 +89,11 @@ CheckResult judge_one(const CheckDefinition& check, JudgeContext& context) {
   return result;
 }
 
-std::optional<CheckResult> judge_control(const ControlledComparator& comparator) {
-  if (comparator.control_failure().empty()) return std::nullopt;
-  return CheckResult{
-      .check_id = "NUM-33",
-      .verdict = Verdict::fail_suite,
-      .detail = fmt::format("comparator control failed: {}", comparator.control_failure())};
+/// What the controls of the comparison overlooked in this cell; empty where they held.
+std::string control_failure(const matrix::Cell& cell, const LegSet& legs, workloads::Device& device,
+                            ControlledComparator& comparator) {
+  const std::string overlooked = find_overlooked_difference(cell, legs, device, comparator);
+  return comparator.control_failure().empty() ? overlooked : comparator.control_failure();
 }
 
 }  // namespace
@@ -121,12 +121,22 @@ RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
   if (failure) report.checks.push_back(judge_failure(*failure, report.rank));
 
   JudgeContext context{cell, legs, report.rank};
+  // That nothing was there to judge is no finding where a leg ended early: the end is.
+  const auto add = [&](CheckResult result) {
+    if (failure && result.verdict == Verdict::fail_coverage) return;
+    report.checks.push_back(std::move(result));
+  };
   for (const CheckDefinition* check : plan.checks) {
-    if (can_judge(*check, cell, legs)) report.checks.push_back(judge_one(*check, context));
+    if (can_judge(*check, cell, legs)) add(judge_one(*check, context));
   }
   count_work(cell, legs, comparator, report);
-  report.checks.push_back(judge_work(cell, legs, report));
-  if (auto control = judge_control(comparator)) report.checks.push_back(std::move(*control));
+  add(judge_work(cell, legs, report));
+  const std::string control = control_failure(cell, legs, environment.device, comparator);
+  if (!control.empty()) {
+    report.checks.push_back({.check_id = "NUM-33",
+                             .verdict = Verdict::fail_suite,
+                             .detail = fmt::format("comparator control failed: {}", control)});
+  }
   if (environment.progress != nullptr) {
     environment.progress->enter_phase(workloads::Phase::teardown);
   }

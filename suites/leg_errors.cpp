@@ -44,6 +44,10 @@ FailureMeaning meaning_of(const LegFailure& failure) {
   if (in_window || is_capture_category(outcome.category)) {
     return {"LIF-01", Verdict::fail_capture};
   }
+  // A cell that does not fit into the device's memory without graphs says nothing about them.
+  if (failure.leg.kind == LegKind::eager && outcome.category == ErrorCategory::memory_allocation) {
+    return {"SUI-04", Verdict::inconclusive_env};
+  }
   // Eager work that fails is no statement about graphs: nothing can be compared with it.
   if (failure.leg.kind == LegKind::eager) return {"SUI-04", Verdict::fail_suite};
   return {"SUI-04", Verdict::fail_numeric_mismatch};

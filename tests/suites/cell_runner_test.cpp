@@ -181,6 +181,13 @@ TEST(LegErrors, AnEagerLegThatFailsSaysNothingAboutGraphs) {
   EXPECT_EQ(judge_failure(failure, 0).verdict, Verdict::fail_suite);
 }
 
+TEST(LegErrors, ACellThatDoesNotFitIntoMemoryIsTheEnvironmentsFault) {
+  LegFailure failure{eager_leg(), {ErrorCategory::memory_allocation, Phase::setup, "full"}, 0};
+  EXPECT_EQ(judge_failure(failure, 0).verdict, Verdict::inconclusive_env);
+  failure.leg = graph_leg();
+  EXPECT_NE(judge_failure(failure, 0).verdict, Verdict::inconclusive_env);
+}
+
 TEST(LegErrors, TravelAsText) {
   const LegOutcome outcome{ErrorCategory::captured_event, Phase::capture, "two words: here"};
   const LegOutcome read = LegOutcome::decode(outcome.encode());
