@@ -34,6 +34,10 @@ std::optional<std::string> find_work_at_capture(const CaptureAudit& audit) {
     return fmt::format("'{}' ran {} launches and {} graph nodes while it was captured", audit.graph,
                        audit.eager_launches_inside, audit.graph_nodes_run_inside);
   }
+  if (audit.nodes_ran_inside) {
+    return fmt::format("nodes of '{}' ran while it was captured: one of them left its result",
+                       audit.graph);
+  }
   if (audit.hash_before != audit.hash_after) {
     return fmt::format(
         "capturing '{}' changed the training state: hash {:016x} before, {:016x} "

@@ -193,6 +193,17 @@ TEST_F(JudgesTest, SeeMasksThatRepeat) {
   EXPECT_THAT(find(report, "NUM-08")->detail, HasSubstr("again"));
 }
 
+TEST_F(JudgesTest, AcceptThatSmallMasksRepeatByChanceInBothLegs) {
+  const RankReport report = run([&](const LegRequest&, LegRecord& record) {
+    for (auto& observation : record.observations) {
+      if (observation.quantity == ObservedQuantity::dropout_mask) {
+        legs_.write(observation.snapshot, 7.0F);
+      }
+    }
+  });
+  EXPECT_EQ(find(report, "NUM-08")->verdict, Verdict::pass);
+}
+
 TEST_F(JudgesTest, SeeAMaskThatIsNotEagers) {
   expect(run_broken_instrumented(
              [&](LegRecord& record) { change(record, ObservedQuantity::dropout_mask, 1); }),
@@ -286,6 +297,8 @@ TEST_F(JudgesTest, SeeWorkThatRunsWhileItIsCaptured) {
   expect(run_broken_graph([](LegRecord& record) { record.captures[0].eager_launches_inside = 1; }),
          Verdict::fail_capture, "LIF-17");
   expect(run_broken_graph([](LegRecord& record) { record.captures[0].graph_nodes_run_inside = 1; }),
+         Verdict::fail_capture, "LIF-17");
+  expect(run_broken_graph([](LegRecord& record) { record.captures[0].nodes_ran_inside = true; }),
          Verdict::fail_capture, "LIF-17");
   expect(run_broken_graph([](LegRecord& record) { record.captures[0].hash_after = 18; }),
          Verdict::fail_capture, "LIF-17");

@@ -73,6 +73,7 @@ TEST_P(GraphLegs, CaptureRunsNothingAndChangesNothing) {
     EXPECT_EQ(audit.eager_launches_inside, 0U) << audit.graph;
     EXPECT_EQ(audit.graph_nodes_run_inside, 0U) << audit.graph;
     EXPECT_EQ(audit.hash_before, audit.hash_after) << audit.graph;
+    EXPECT_FALSE(audit.nodes_ran_inside) << audit.graph;
     EXPECT_NE(audit.hash_before, 0U) << audit.graph;
     EXPECT_GT(audit.calls, 0U) << audit.graph;
     EXPECT_EQ(audit.first_failure, ErrorCategory::success) << audit.first_failed_call;

@@ -106,6 +106,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                              .eager_body_launches = request.eager_body_launches});
   CaptureAudit& audit = record.captures.back();
   body_.faults().before_capture(request.pool);
+  context_.recorder.prepare_graph(target.slots);
   context_.device().synchronize();
   const LaunchCounters before = context_.device().counters();
   try {
@@ -125,6 +126,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   audit.eager_launches_inside = after.eager_launches - before.eager_launches;
   audit.graph_nodes_run_inside = after.graph_nodes_run - before.graph_nodes_run;
   audit.hash_after = hash_guarded();
+  audit.nodes_ran_inside = context_.recorder.has_run(target.slots);
 
   context_.clock.enter(Phase::instantiate);
   target.exec = target.graph->instantiate();

@@ -11,6 +11,10 @@
 namespace cgconform::workloads {
 namespace {
 
+/// Fills a new static slot with a small number in every floating-point type. With zeros, work that
+/// runs during its own capture would add nothing to the gradients and go unseen.
+constexpr std::uint8_t slot_byte = 0x3F;
+
 /// Copies of what the extra runs change, put back when the scope ends well.
 class StateKeeper {
  public:
@@ -73,7 +77,7 @@ void LocalRunner::prepare(Input& target, const TensorView& produced, PoolId pool
   target.own = Buffer(context_.allocator(), context_.stream(), pool, target.seen.dtype,
                       target.seen.shape, label);
   target.slot = target.own.view();
-  context_.stream().fill(target.slot, 0, label);
+  context_.stream().fill(target.slot, slot_byte, label);
 }
 
 CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {

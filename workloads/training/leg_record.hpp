@@ -66,6 +66,7 @@ struct CaptureAudit {
   ErrorCategory end_status = ErrorCategory::success;
   std::uint64_t eager_launches_inside = 0;   ///< device counter delta: must be 0
   std::uint64_t graph_nodes_run_inside = 0;  ///< must be 0
+  bool nodes_ran_inside = false;  ///< seen in what the first recording node writes; must be false
   std::uint64_t hash_before = 0;  ///< over parameters, gradients, RNG state and static outputs
   std::uint64_t hash_after = 0;
   std::uint64_t eager_body_launches = 0;  ///< launches of the same body when it last ran eagerly

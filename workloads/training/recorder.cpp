@@ -44,9 +44,25 @@ void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& wher
     checksum(stream_, append({kind, moment, where}), value, "hash " + where.tensor);
     return;
   }
-  Buffer cell(allocator_, stream_, slots_pool_, DType::uint64, Shape{1}, "hash cell");
+  Buffer cell = slots_->canary.valid() ? std::move(slots_->canary)
+                                       : Buffer(allocator_, stream_, slots_pool_, DType::uint64,
+                                                Shape{1}, "hash cell");
   checksum(stream_, cell.view(), value, "hash " + where.tensor);
   slots_->hashed.push_back({kind, moment, where, std::move(cell)});
+}
+
+void Recorder::prepare_graph(GraphSlots& slots) {
+  if (!instrumented_) return;
+  slots.canary =
+      Buffer(allocator_, stream_, default_pool, DType::uint64, Shape{1}, "first hash cell");
+  stream_.fill(slots.canary.view(), 0, "first hash cell");
+}
+
+bool Recorder::has_run(const GraphSlots& slots) {
+  if (slots.hashed.empty()) return false;
+  std::uint64_t hash = 0;
+  stream_.download(&hash, slots.hashed.front().cell.view());
+  return hash != 0;
 }
 
 void Recorder::begin_graph(GraphSlots& slots, PoolId pool) {

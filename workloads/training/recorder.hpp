@@ -31,6 +31,7 @@ struct GraphSlots {
   };
   std::vector<Observed> observed;
   std::vector<Hashed> hashed;
+  Buffer canary;  ///< zero; becomes the cell of the first hash
 };
 
 /// Collects what a leg shows: snapshots of tensors and hashes of slots, both taken by device work
@@ -48,6 +49,10 @@ class Recorder {
   /// Hashes `value`; does nothing where the leg is not instrumented.
   void hash(SlotKind kind, SlotMoment moment, const TensorLocation& where, const TensorView& value);
 
+  /// Before a capture: makes the cell that must still be zero when the capture has ended.
+  void prepare_graph(GraphSlots& slots);
+  /// True where work of the graph has already written its first cell. Waits for the device.
+  bool has_run(const GraphSlots& slots);
   /// Between these calls, observations and hashes become nodes of the graph being captured.
   void begin_graph(GraphSlots& slots, PoolId pool);
   void end_graph();

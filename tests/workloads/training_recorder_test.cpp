@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "workloads/device/device.hpp"
+#include "workloads/training/recorder.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// Records one hash as a node of a graph that is captured, or whose capture runs at once.
+class RecorderTest : public testing::Test {
+ protected:
+  void record_one_hash() {
+    recorder_.prepare_graph(slots_);
+    recorder_.begin_graph(slots_, default_pool);
+    recorder_.hash(SlotKind::output, SlotMoment::production, {.tensor = "value"}, value_.view());
+    recorder_.end_graph();
+  }
+
+  std::unique_ptr<Device> device_ = create_reference_device({});
+  std::unique_ptr<Stream> stream_ = device_->create_stream("main");
+  CachingAllocator allocator_{device_->segment_source()};
+  Buffer value_{allocator_, *stream_, default_pool, DType::fp32, Shape{4}, "value"};
+  Recorder recorder_{allocator_, *stream_, true};
+  GraphSlots slots_;
+};
+
+TEST_F(RecorderTest, SeesAGraphThatRunsWhileItIsCaptured) {
+  record_one_hash();
+  EXPECT_TRUE(recorder_.has_run(slots_));
+}
+
+TEST_F(RecorderTest, SeesThatACaptureRanNothing) {
+  stream_->fill(value_.view(), 1, "value");
+  recorder_.prepare_graph(slots_);
+  stream_->begin_capture(CaptureMode::thread_local_mode);
+  recorder_.begin_graph(slots_, default_pool);
+  recorder_.hash(SlotKind::output, SlotMoment::production, {.tensor = "value"}, value_.view());
+  recorder_.end_graph();
+  const auto graph = stream_->end_capture();
+  EXPECT_FALSE(recorder_.has_run(slots_));
+  graph->instantiate()->launch(*stream_);
+  EXPECT_TRUE(recorder_.has_run(slots_));
+}
+
+}  // namespace
+}  // namespace cgconform::workloads
