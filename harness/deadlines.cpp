@@ -9,7 +9,8 @@ using workloads::Phase;
 constexpr milliseconds worker_start_deadline{60000};
 
 constexpr std::array deadline_rows{
-    DeadlineRow{Phase::idle, milliseconds{30000}},
+    // Longer than a rank that has ended its leg waits for peers that are still in theirs.
+    DeadlineRow{Phase::idle, milliseconds{90000}},
     DeadlineRow{Phase::setup, milliseconds{60000}},
     DeadlineRow{Phase::eager, milliseconds{60000}},
     DeadlineRow{Phase::warmup, milliseconds{60000}},

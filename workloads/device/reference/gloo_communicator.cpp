@@ -228,7 +228,8 @@ class GlooCommunicator : public Communicator {
   std::vector<std::string> exchange(const std::string& mine) override {
     return core_->call("exchange", {}, [&] {
       state_->require_open("exchange");
-      const auto deadline = std::chrono::steady_clock::now() + state_->timeout();
+      // A peer may have to time out in a transfer first, which it then reports here.
+      const auto deadline = std::chrono::steady_clock::now() + 2 * state_->timeout();
       for (int peer = 0; peer < size(); ++peer) {
         if (peer == rank()) continue;
         state_->send(peer, {.kind = MessageKind::exchange, .bytes = mine.size()}, mine.data());
