@@ -191,6 +191,10 @@ CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
 
 }  // namespace
 
+bool runs_before_capture(const matrix::Cell& cell) {
+  return !is_full_iteration(cell) || cell.config.cuda_graph_warmup_steps > 0;
+}
+
 std::int32_t planned_steps(const matrix::Cell& cell) {
   constexpr std::int32_t replays_after_capture = 2;
   std::int32_t needed = 1;

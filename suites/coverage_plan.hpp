@@ -37,6 +37,9 @@ struct CoveragePlan {
   std::vector<PlannedExecution> executions;  ///< in execution order
 };
 
+/// True where a body has run eagerly before it is captured; an iteration without warm-up has not.
+bool runs_before_capture(const matrix::Cell& cell);
+
 /// Training steps of a cell's legs: as many as its shape says, but enough that every training graph
 /// is replayed in two further steps and the validation graph in one.
 std::int32_t planned_steps(const matrix::Cell& cell);

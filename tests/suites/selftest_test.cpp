@@ -151,5 +151,21 @@ TEST(SelftestFaults, AnEagerCellIsBaselineWithEveryFaultOn) {
   EXPECT_EQ(result.verdict, Verdict::baseline) << result.reason;
 }
 
+TEST(HealthyCells, AnIterationCapturedAtItsFirstCallPasses) {
+  matrix::Cell cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 0;
+  cell.config.num_layers = 1;
+  cell.config.hidden_size = 8;
+  cell.config.num_attention_heads = 1;
+  cell.config.seq_length = 2;
+  cell.shape.eval_interval = 1;
+  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+    const CellResult result = run_in_process({.cell = cell, .seed = seed});
+    EXPECT_EQ(result.verdict, Verdict::pass) << seed << ": " << result.reason;
+  }
+}
+
 }  // namespace
 }  // namespace cgconform::suites
