@@ -161,19 +161,20 @@ void Coordinator::plan_run() {
   planner_.check_input();
   device_ = select_device(options_, hellos_);
   plan_ = planner_.plan(device_, world());
+  const double deadline_scale = options_.deadline_scale * plan_.deadline_scale;
   SchedulerOptions scheduling;
   scheduling.ranks = world();
   scheduling.seed = options_.seed;
   scheduling.device = device_;
   // Peers of a rank that hangs report before its own deadline passes, and so point at it.
   scheduling.communicator_timeout_milliseconds =
-      Deadlines(options_.deadline_scale).phase(workloads::Phase::replay).count() / 2;
+      Deadlines(deadline_scale).phase(workloads::Phase::replay).count() / 2;
   scheduling.always_fresh = options_.isolation == IsolationChoice::cell;
   scheduler_.emplace(scheduling);
   open_reports(plan_);
   Begin begin;
   begin.log_directory = (folder_ / "logs").string();
-  begin.deadline_scale = options_.deadline_scale;
+  begin.deadline_scale = deadline_scale;
   begin.cell_deadline_milliseconds = options_.cell_deadline.count();
   for (int rank = 0; rank < world(); ++rank) transport_.send(rank, begin);
   stage_ = Stage::starting;

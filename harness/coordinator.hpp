@@ -25,6 +25,7 @@ struct RunPlan {
   std::unique_ptr<CellSource> source;
   std::string matrix_name;
   std::string matrix_hash;
+  double deadline_scale = 1.0;  ///< multiplies the run's own
   /// The exit code of the run's summary; by default `exit_code_of`.
   std::function<ExitCode(const reports::RunSummary&)> judge;
   /// What a final result means to the run; by default itself.

@@ -1,11 +1,13 @@
 #include "harness/run_plan.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "harness/deadlines.hpp"
 #include "harness/fingerprint.hpp"
 #include "harness/matrix_source.hpp"
 #include "harness/mock_cell.hpp"
@@ -77,10 +79,18 @@ class MatrixPlanner final : public Planner {
     plan.source = matrix_source(plan_, ranks, options_);
     plan.matrix_name = options_.matrix;
     plan.matrix_hash = matrix_hash(options_.matrix);
+    const auto limit = plan_->expansion().matrix().limits.deadline_seconds;
+    if (limit) plan.deadline_scale = scale_for(std::chrono::seconds{*limit});
     return plan;
   }
 
  private:
+  /// The scale under which a replay may take so long.
+  static double scale_for(std::chrono::milliseconds deadline) {
+    const auto base = Deadlines(1.0).phase(workloads::Phase::replay);
+    return static_cast<double>(deadline.count()) / static_cast<double>(base.count());
+  }
+
   RunOptions options_;
   std::shared_ptr<const matrix::CellPlan> plan_;
 };

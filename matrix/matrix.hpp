@@ -35,7 +35,6 @@ struct Matrix {
   std::vector<Filter> exclude;  ///< and none of these
   Strategy strategy;
   Limits limits;
-  std::vector<std::string> checks;  ///< ids or globs of the checks to run; empty for all
 };
 
 /// Reads a matrix from JSON text; `source` names it in messages. Throws InputError that names the

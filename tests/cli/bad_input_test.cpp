@@ -54,6 +54,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"UnknownAxis", {"--filter", "imp=local"}, {"--filter", "imp", "'impl'"}},
         BadInput{"UnknownAxisValue", {"--filter", "impl=lokal"}, {"column 6", "'local'"}},
         BadInput{"BrokenFilter", {"--filter", "impl=local &"}, {"--filter", "column"}},
+        BadInput{"EmptyFilter", {"--filter", ""}, {"--filter", "empty"}},
+        BadInput{"EmptyCell", {"--cell", ""}, {"--cell", "empty"}},
         BadInput{"FilterSelectsNothing", {"--filter", "impl=none & impl=local"}, {"selects no"}},
         BadInput{"UnknownCell", {"--cell", "0123456789abcdef"}, {"--cell", "--list"}},
         BadInput{"UnknownDevice", {"--device", "gpu"}, {"--device", "auto, reference, cuda"}},
