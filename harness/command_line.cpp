@@ -186,7 +186,12 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
       throw InputError(fmt::format("selftest has cells of its own; leave {} out", option));
     }
   }
-  if (options.report.empty()) throw InputError("--report: the name of the folder is empty");
+  for (const char* option : {"--matrix", "--filter", "--cell", "--report"}) {
+    const std::vector<std::string> given = app.get_option(option)->results();
+    if (std::find(given.begin(), given.end(), "") != given.end()) {
+      throw InputError(fmt::format("{}: the value is empty; give one, or leave it out", option));
+    }
+  }
 }
 
 void check_numbers(const RunOptions& options, const RawArguments& raw) {
@@ -237,6 +242,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     return line;
   }
   line.options.command_line = typed_line(argc, argv);
+  if (argc > 0) line.options.program = argv[0];
   check_contradictions(app, line.options);
   check_numbers(line.options, raw);
   line.options.seed = seed_from(raw.seed);

@@ -1,5 +1,7 @@
 #include "harness/run_options.hpp"
 
+#include <cstdlib>
+
 #include <fmt/format.h>
 
 namespace cgconform::harness {
@@ -10,6 +12,12 @@ constexpr std::string_view plain_characters =
 
 bool is_default(const RunOptions& options, double RunOptions::*member) {
   return options.*member == RunOptions{}.*member;
+}
+
+/// Open MPI's own variable for `--oversubscribe`.
+bool may_oversubscribe() {
+  const char* value = std::getenv("OMPI_MCA_rmaps_base_oversubscribe");
+  return value != nullptr && std::string_view(value) == "1";
 }
 
 }  // namespace
@@ -67,9 +75,16 @@ std::string shell_quoted(const std::string& word) {
   return quoted + '\'';
 }
 
+std::string program_line(const RunOptions& options, int ranks) {
+  const std::string program = shell_quoted(options.program);
+  if (ranks < 2) return program;
+  return fmt::format("mpirun{} -np {} {}", may_oversubscribe() ? " --oversubscribe" : "", ranks,
+                     program);
+}
+
 std::string reproducer_line(const RunOptions& options, const std::string& device, int ranks,
                             const std::string& cell_hash, const std::string& mock) {
-  std::string line = ranks > 1 ? fmt::format("mpirun -np {} cgconform", ranks) : "cgconform";
+  std::string line = program_line(options, ranks);
   if (mock.empty()) {
     line += fmt::format(" --matrix {} --cell {} --seed {} --device {}",
                         shell_quoted(options.matrix), cell_hash, options.seed, device);

@@ -32,6 +32,7 @@ struct RunOptions {
   std::string mock_plan;                   ///< mock cells instead of a matrix; empty for none
   bool measure_overhead = false;           ///< print the runner's time a cell at the end
   std::string command_line;                ///< as typed
+  std::string program = "cgconform";       ///< as it was called
   std::string startup_error;  ///< why the command line cannot be used; empty where it can
 };
 
@@ -45,6 +46,10 @@ std::string effective_filter(const RunOptions& options);
 
 /// `word` as a shell takes it back unchanged.
 std::string shell_quoted(const std::string& word);
+
+/// How this program is started on so many ranks, with the launcher's permission to use fewer cores
+/// than ranks where this run has it.
+std::string program_line(const RunOptions& options, int ranks);
 
 /// One line that repeats a cell of this run on as many ranks as its gang needs.
 std::string reproducer_line(const RunOptions& options, const std::string& device, int ranks,

@@ -135,11 +135,9 @@ RunPlan plan_selftest(const RunOptions& options, int ranks) {
     const ExitCode code = exit_code_of(summary);
     return code == ExitCode::failed ? ExitCode::selftest_failed : code;
   };
-  const auto reproducer = [seed = options.seed](const SelftestRow& row) {
-    const int needed = ranks_of(row);
-    return fmt::format("{}cgconform selftest --row {} --seed {}",
-                       needed > 1 ? fmt::format("mpirun -np {} ", needed) : std::string(),
-                       shell_quoted(row.id), seed);
+  const auto reproducer = [options](const SelftestRow& row) {
+    return fmt::format("{} selftest --row {} --seed {}", program_line(options, ranks_of(row)),
+                       shell_quoted(row.id), options.seed);
   };
   plan.reproducer = [by_hash, reproducer](const PlannedCell& planned) {
     return reproducer(*by_hash.at(planned.name.hash));

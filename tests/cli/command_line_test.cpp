@@ -61,14 +61,13 @@ TEST(CommandLine, ReproducerOfAFailureRepeatsIt) {
       run_cgconform({"--mock", R"([{"count":2},{"behaviour":"failing_check","phase":"verify"}])",
                      "--report", (directory.path() / "first").string()});
   ASSERT_EQ(first.exit_code, 1);
-  const std::size_t line = first.out.find("repeat: cgconform ");
-  ASSERT_NE(line, std::string::npos) << first.out;
-  const std::size_t begin = line + std::string("repeat: cgconform ").size();
-  const std::string arguments = first.out.substr(begin, first.out.find('\n', begin) - begin);
-  const ProgramEnd second = run_program({"sh", "-c",
-                                         cgconform_program() + " " + arguments + " --report " +
-                                             (directory.path() / "second").string()});
-  EXPECT_EQ(second.exit_code, 1) << arguments << second.err;
+  const std::string before = "repeat: ";
+  const std::size_t begin = first.out.find(before + cgconform_program()) + before.size();
+  ASSERT_GE(begin, before.size()) << first.out;
+  const std::string line = first.out.substr(begin, first.out.find('\n', begin) - begin);
+  const ProgramEnd second =
+      run_program({"sh", "-c", line + " --report " + (directory.path() / "second").string()});
+  EXPECT_EQ(second.exit_code, 1) << line << second.err;
   EXPECT_THAT(second.out, HasSubstr("FAIL_NUMERIC_MISMATCH"));
 }
 
