@@ -59,7 +59,8 @@ TEST(ExitCode, TellsPlannedSkipsFromOthers) {
 TEST(ExitCode, SaysWhereEverythingWasSkipped) {
   EXPECT_EQ(exit_code_of(summary_of({{Verdict::skip, 2}}, 2)), ExitCode::everything_skipped);
   EXPECT_EQ(exit_code_of(summary_of({{Verdict::skip, 2}, {Verdict::rejected_constraint, 1}}, 2)),
-            ExitCode::passed);
+            ExitCode::everything_skipped);
+  EXPECT_EQ(exit_code_of(summary_of({{Verdict::rejected_constraint, 1}})), ExitCode::passed);
 }
 
 TEST(ExitCode, OfAFaultOfTheEnvironmentIsItsOwn) {
