@@ -21,7 +21,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.recompute_granularity != RecomputeGranularity::none;
             }},
-    Feature{"more than two pipeline stages", missing, missing,
+    Feature{"more than two pipeline stages", built, missing,
             [](const Cell& cell) { return cell.config.pipeline_model_parallel_size > 2; }},
     Feature{"several model chunks a stage", missing, missing,
             [](const Cell& cell) {

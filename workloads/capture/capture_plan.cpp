@@ -5,6 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "matrix/built_features.hpp"
 #include "matrix/error.hpp"
 
 namespace cgconform::workloads {
@@ -45,8 +48,7 @@ CaptureKind capture_kind(const matrix::TrainingConfig& config) {
     case CudaGraphImpl::transformer_engine:
       break;
   }
-  throw Error(
-      "cuda_graph_impl=transformer_engine: this implementation is not built; use local or none");
+  throw InternalError("capture plan: an implementation that is not built was let through");
 }
 
 std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
@@ -77,8 +79,10 @@ bool CapturePlan::captures_anything() const {
 
 CapturePlan plan_capture(const matrix::Cell& cell) {
   const matrix::TrainingConfig& config = cell.config;
-  if (cell.model_kind != matrix::ModelKind::dense) {
-    throw Error("model kind: only dense models are built; choose model=dense");
+  const matrix::Feature* missing = matrix::missing_feature(cell, matrix::TargetDevice::reference);
+  if (missing != nullptr || cell.model_kind != matrix::ModelKind::dense) {
+    throw Error(fmt::format("the workload cannot run this cell: {} is not built; leave it out",
+                            missing != nullptr ? missing->name : "any model but a dense one"));
   }
   CapturePlan plan;
   plan.kind = capture_kind(config);

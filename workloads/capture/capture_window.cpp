@@ -128,8 +128,6 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   audit.hash_after = hash_guarded();
   audit.nodes_ran_inside = context_.recorder.has_run(target.slots);
 
-  context_.clock.enter(Phase::instantiate);
-  target.exec = target.graph->instantiate();
   const std::span<const GraphNode> nodes = target.graph->nodes();
   record.graphs.push_back({.name = request.name,
                            .scope = context_.plan.scope,
@@ -139,6 +137,8 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                            .capture_order = target.index,
                            .capture_step = request.step,
                            .nodes = {nodes.begin(), nodes.end()}});
+  context_.clock.enter(Phase::instantiate);
+  target.exec = target.graph->instantiate();
 }
 
 void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs) {
@@ -199,12 +199,14 @@ std::uint64_t GraphKeeper::run_eagerly(ExecutionRecord execution,
 }
 
 void GraphKeeper::destroy(CapturedGraph& graph) {
-  if (!graph.graph) return;
-  GraphRecord& record = context_.record.graphs.at(static_cast<std::size_t>(graph.index));
-  if (graph.exec) record.launches = graph.exec->launches();
-  record.destroy_order = destroyed_++;
-  graph.exec.reset();
-  graph.graph.reset();
+  if (graph.graph) {
+    GraphRecord& record = context_.record.graphs.at(static_cast<std::size_t>(graph.index));
+    if (graph.exec) record.launches = graph.exec->launches();
+    record.destroy_order = destroyed_++;
+    graph.exec.reset();
+    graph.graph.reset();
+  }
+  // A capture that failed has left slots but no graph.
   graph.slots = {};
 }
 

@@ -95,6 +95,7 @@ CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {
 }
 
 void LocalRunner::warm_up(const LayerCall& call) {
+  if (context_.plan.warmup_steps <= 0) return;
   context_.clock.enter(Phase::warmup);
   StateKeeper state(context_, *call.module);
   context_.recorder.mute(true);

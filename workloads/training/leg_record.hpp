@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/allocator/caching_allocator.hpp"
@@ -130,6 +131,20 @@ struct PhaseTiming {
 
 /// Everything one leg left behind for the checks. Device snapshots stay valid until destruction.
 struct LegRecord {
+  LegRecord() = default;
+  ~LegRecord() = default;
+  LegRecord(const LegRecord&) = delete;
+  LegRecord& operator=(const LegRecord&) = delete;
+  LegRecord(LegRecord&&) noexcept = default;
+  /// Gives the former snapshots back before the memory they lie in.
+  LegRecord& operator=(LegRecord&& other) noexcept {
+    if (this != &other) {
+      std::destroy_at(this);
+      std::construct_at(this, std::move(other));
+    }
+    return *this;
+  }
+
   std::shared_ptr<void> memory;           ///< keeps the memory of the snapshots; destroyed last
   std::vector<Observation> observations;  ///< in execution order
   std::vector<GraphRecord> graphs;        ///< in capture order

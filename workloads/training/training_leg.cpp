@@ -20,10 +20,13 @@ int stage_of(const LegEnvironment& environment) {
   return environment.gang == nullptr ? 0 : environment.gang->rank();
 }
 
-/// Seed and offset of the dropout stream, on the device. Every stage has a stream of its own.
-Buffer make_rng_memory(LegMemory& memory, std::uint64_t seed) {
+/// Seed and offset of the dropout stream, on the device. Every stage draws from a stream of its
+/// own.
+Buffer make_rng_memory(LegMemory& memory, const LegEnvironment& environment) {
   Buffer state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2}, "rng state");
-  const std::array<std::uint64_t, 2> initial{seed, 0};
+  constexpr std::uint64_t seeds_a_stage = 100;
+  const auto stage = static_cast<std::uint64_t>(stage_of(environment));
+  const std::array<std::uint64_t, 2> initial{environment.seed + seeds_a_stage * stage, 0};
   memory.main->upload(state.view(), initial.data(), false, "seed rng state");
   return state;
 }
@@ -35,7 +38,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
                          LegMemory& memory, PhaseClock& clock, LegRecord& record)
     : cell_(cell),
       recorder_(*memory.allocator, *memory.main, request.instrumented),
-      rng_memory_(make_rng_memory(memory, environment.seed)),
+      rng_memory_(make_rng_memory(memory, environment)),
       model_(make_stage_model(cell, environment.seed, stage_of(environment), *memory.allocator,
                               *memory.main)),
       optimizer_(make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main)),
