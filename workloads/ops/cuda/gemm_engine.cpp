@@ -174,8 +174,8 @@ void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const T
   const auto call = [&](const void* alpha, const void* scale) {
     check_blas(cublasLtMatmul(algorithms_->handle_, description.operation(), alpha, b.data,
                               description.b(), a.data, description.a(), scale, c.data,
-                              description.c(), c.data, description.c(), &chosen->second, workspace_,
-                              workspace_bytes, stream),
+                              description.c(), c.data, description.c(), &chosen->second,
+                              workspace(), workspace_bytes, stream),
                "cublasLtMatmul");
   };
   if (c.dtype == DType::fp64) {
