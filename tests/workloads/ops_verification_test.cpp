@@ -192,9 +192,10 @@ TEST(Checksum, DependsOnTheBytesAlone) {
 }
 
 TEST(Checksum, ChangesWithEveryBit) {
-  std::set<std::uint64_t> seen{checksum_of(std::vector<std::uint8_t>(21))};
-  for (std::size_t bit = 0; bit < 8 * 21; ++bit) {
-    std::vector<std::uint8_t> bytes(21);
+  constexpr std::size_t length = 21;
+  std::set<std::uint64_t> seen{checksum_of(std::vector<std::uint8_t>(length))};
+  for (std::size_t bit = 0; bit < 8 * length; ++bit) {
+    std::vector<std::uint8_t> bytes(length);
     bytes[bit / 8] = static_cast<std::uint8_t>(1U << (bit % 8));
     EXPECT_TRUE(seen.insert(checksum_of(bytes)).second) << "bit " << bit;
   }

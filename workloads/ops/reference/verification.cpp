@@ -1,8 +1,10 @@
 #include "workloads/ops/verification.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -38,6 +40,12 @@ std::int64_t ulp_distance(T a, T b) {
     return std::numeric_limits<std::int64_t>::max();
   }
   return distance < 0 ? -distance : distance;
+}
+
+template <typename T>
+bool same_bits(T a, T b) {
+  using Bytes = std::array<std::byte, sizeof(T)>;
+  return std::bit_cast<Bytes>(a) == std::bit_cast<Bytes>(b);
 }
 
 template <typename T>
@@ -79,7 +87,7 @@ void compare_elements(const OpCall& call) {
   CompareOutcome outcome;
   outcome.element_count = call.operand(1).elements();
   for (std::int64_t i = 0; i < outcome.element_count; ++i) {
-    const bool good = params.bitwise ? std::memcmp(expected + i, actual + i, sizeof(T)) == 0
+    const bool good = params.bitwise ? same_bits(expected[i], actual[i])
                                      : is_close(expected[i], actual[i], params);
     if (good) continue;
     if (outcome.bad_count++ == 0) {
