@@ -36,18 +36,18 @@ class GraphLedger {
 
  private:
   struct Expected {
-    std::int32_t node;
-    std::size_t operand;
-    const void* address;
+    std::int32_t node = -1;
+    std::size_t operand = 0;
+    const void* address = nullptr;
     AddressRecord at_capture;
   };
   struct LongLived {
-    const std::byte* begin;
-    const std::byte* end;
-    std::uint64_t generation;
+    const std::byte* begin = nullptr;
+    const std::byte* end = nullptr;
+    std::uint64_t generation = 0;
   };
   struct Entry {
-    std::int32_t graph;
+    std::int32_t graph = -1;
     std::vector<Expected> expected;
   };
 

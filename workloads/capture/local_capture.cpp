@@ -149,7 +149,7 @@ class LocalCapture final : public CaptureImplementation {
   /// The layer's runners in turn; the turn begins anew with every schedule call.
   LocalRunner& next_runner(const LayerCall& call) {
     std::vector<LocalRunner*>& own = runners_of_.at(call.layer);
-    LocalRunner* runner = nullptr;
+    LocalRunner* runner = own.at(0);
     if (runner_a_microbatch_) {
       std::size_t& turn = rotation_[call.layer];
       runner = own[turn++ % own.size()];

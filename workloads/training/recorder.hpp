@@ -19,13 +19,13 @@ enum class SlotMoment : std::uint8_t { production, use };
 /// The static slots one captured graph writes for the recorder, collected after every replay.
 struct GraphSlots {
   struct Observed {
-    ObservedQuantity quantity;
+    ObservedQuantity quantity = ObservedQuantity::layer_output;
     TensorLocation where;
     Buffer slot;
   };
   struct Hashed {
-    SlotKind kind;
-    SlotMoment moment;
+    SlotKind kind = SlotKind::output;
+    SlotMoment moment = SlotMoment::production;
     TensorLocation where;
     Buffer cell;  ///< one uint64
   };
@@ -69,8 +69,8 @@ class Recorder {
 
  private:
   struct HashEntry {
-    SlotKind kind;
-    SlotMoment moment;
+    SlotKind kind = SlotKind::output;
+    SlotMoment moment = SlotMoment::production;
     TensorLocation where;
   };
   /// The device cell of the next entry of the hash log.
