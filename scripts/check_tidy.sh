@@ -64,10 +64,18 @@ trap 'rm -rf -- "$work_dir"' EXIT
 # Prints "SOURCE<TAB>HEADER..." for every object the build knows the includes of, project files only.
 source_dependencies() {
   ninja -C "$build_dir" -t deps | awk -v root="$project_dir/" -v build="$build_dir/" '
+    # Compiler caches may write paths from the build folder on.
+    function absolute(path, base) {
+      if (path ~ /^\//) return path
+      base = build
+      sub(/\/$/, "", base)
+      while (index(path, "../") == 1) { path = substr(path, 4); sub(/\/[^\/]*$/, "", base) }
+      return base "/" path
+    }
     function flush() { if (line != "") print line; line = ""; first = 1 }
     /^[^ ].*: #deps/ { flush(); next }
     /^    / {
-      path = substr($0, 5)
+      path = absolute(substr($0, 5))
       project = index(path, root) == 1 && index(path, build) != 1
       if (first) { first = 0; if (project && path ~ /\.cpp$/) line = substr(path, length(root) + 1) }
       else if (line != "" && project) line = line "\t" substr(path, length(root) + 1)
@@ -102,7 +110,7 @@ check_one() {
     printf '%s\n' "$source" >>"$work_dir/left_out"
     return 0
   fi
-  if clang-tidy-14 --quiet -p "$build_dir" "$source" >"$work_dir/$hash.log" 2>&1; then
+  if clang-tidy-14 --quiet --extra-arg=-Wno-unknown-warning-option -p "$build_dir" "$source" >"$work_dir/$hash.log" 2>&1; then
     : >"$cache_dir/$hash"
     printf '%s\n' "$source" >>"$work_dir/clean"
   else
