@@ -10,7 +10,6 @@
 namespace cgconform::harness {
 namespace {
 
-using suites::Verdict;
 using suites::VerdictClass;
 
 constexpr std::array exit_code_rows{

@@ -16,7 +16,7 @@ Filter Filter::compile(std::string_view expression, const AxisList& axes, std::s
 }
 
 bool Filter::selects(std::span<const std::uint32_t> coordinates) const {
-  std::array<bool, FilterParser::maximum_depth + 1> stack;
+  std::array<bool, FilterParser::maximum_depth + 1> stack{};
   std::size_t top = 0;
   for (const Instruction& step : program_) {
     switch (step.operation) {

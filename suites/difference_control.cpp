@@ -84,7 +84,8 @@ std::string find_overlooked_difference(const matrix::Cell& cell, const LegSet& l
   LegSet pair(cell, comparator);
   control.move_into(pair);
   const LegDifference& difference = pair.difference(eager_leg(), eager_repeat_leg());
-  for (const auto& [dtype, observation] : largest) {
+  for (const auto& [dtype, largest_of_dtype] : largest) {
+    const auto& observation = largest_of_dtype;  // clang 14 does not capture structured bindings
     const std::int64_t elements = observation->snapshot.view().elements();
     const auto seen = std::find_if(
         difference.outcomes.begin(), difference.outcomes.end(), [&](const auto& outcome) {

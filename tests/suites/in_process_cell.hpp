@@ -49,6 +49,7 @@ inline CellResult run_in_process(const InProcessRun& run) {
   std::vector<RankReport> reports;
   std::mutex reports_mutex;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {

@@ -161,7 +161,7 @@ TEST(HealthyCells, AnIterationCapturedAtItsFirstCallPasses) {
   cell.config.num_attention_heads = 1;
   cell.config.seq_length = 2;
   cell.shape.eval_interval = 1;
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U, 6U}) {
     const CellResult result = run_in_process({.cell = cell, .seed = seed});
     EXPECT_EQ(result.verdict, Verdict::pass) << seed << ": " << result.reason;
   }

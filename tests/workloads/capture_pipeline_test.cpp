@@ -31,6 +31,7 @@ std::vector<RankResult> run_ranks(const matrix::Cell& cell, const LegRequest& re
   const auto store = std::make_shared<MemoryStore>();
   std::vector<RankResult> results(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       RankResult& result = results[static_cast<std::size_t>(rank)];
