@@ -120,6 +120,9 @@ void InputDocument::key(std::string_view name, InputPlace place) {
   // Keys of skipped parts are never read again, but a later value may name its key in a message.
   key_.assign(name);
   key_place_ = place;
+  if (name == "<<" && levels_.back().kind != Kind::skipped) {
+    fail(place, "merging mappings with << is not supported; write the values out");
+  }
 }
 
 void InputDocument::note_unknown_key() {
@@ -261,7 +264,17 @@ void InputDocument::opaque_value(std::string_view what, InputPlace place) {
   if (levels_.empty() || levels_.back().kind == Kind::root_list) {
     fail(place, fmt::format("a configuration must be an object, not {}", what));
   }
-  if (levels_.back().kind == Kind::field_list || current_field()) {
+  const Level level = levels_.back();
+  const bool holds_fields = level.kind == Kind::entry || level.kind == Kind::config ||
+                            level.kind == Kind::section || level.kind == Kind::environment ||
+                            level.kind == Kind::packing;
+  // A whole section may stand behind it.
+  const bool sets_fields =
+      holds_fields &&
+      (key_ == "config" || key_ == "environment" || level.kind == Kind::environment ||
+       level.kind == Kind::packing || key_ == "packed_sequence_specs" || key_ == "dataset_kwargs" ||
+       find_section(key_).has_value());
+  if (sets_fields || level.kind == Kind::field_list || current_field()) {
     fail(place, fmt::format("{}: {} is not supported; write the value out", key_, what));
   }
 }

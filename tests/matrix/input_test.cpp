@@ -244,6 +244,25 @@ TEST(YamlInput, NamesThePlace) {
   EXPECT_THAT(error_of([] { read_yaml("just words\n"); }), HasSubstr("must be an object"));
 }
 
+TEST(YamlInput, RefusesAliasesAndMergesThatMaySetFields) {
+  const std::string base = "base: &b {cuda_graph_impl: local}\n";
+  EXPECT_EQ(error_of([&] { read_yaml(base + "model: *b\n"); }),
+            "f.yaml:2:8: model: an alias is not supported; write the value out");
+  EXPECT_EQ(error_of([&] { read_yaml(base + "model:\n  <<: *b\n"); }),
+            "f.yaml:3:3: merging mappings with << is not supported; write the values out");
+  EXPECT_THAT(error_of([&] { read_yaml(base + "model:\n  <<: [*b]\n"); }),
+              HasSubstr("merging mappings with << is not supported"));
+  EXPECT_THAT(error_of([&] { read_yaml(base + "model: {}\nenvironment: *b\n"); }),
+              HasSubstr("environment: an alias is not supported"));
+}
+
+TEST(YamlInput, IgnoresAliasesOfOtherParts) {
+  EXPECT_EQ(read_yaml("base: &b {x: 1}\nmodel: {cuda_graph_impl: local}\nlogger: *b\n")
+                .at(0)
+                .config.cuda_graph_impl,
+            I::local);
+}
+
 TEST(YamlInput, RefusesDeepNesting) {
   EXPECT_THAT(
       error_of([] { read_yaml("logger: " + std::string(500, '[') + std::string(500, ']')); }),
