@@ -1,4 +1,6 @@
 #include <csignal>
+#include <future>
+#include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -90,6 +92,21 @@ TEST(ReferenceArena, HandsReleasedAddressesOutAgainFilledWithZeros) {
   source.release(low);
   EXPECT_EQ(source.bytes_in_use(), 0);
   EXPECT_EQ(source.allocate(1 << 16).data, first.data) << "neighbours were joined";
+}
+
+TEST(ReferenceArena, ReleaseWaitsForTheWorkOfDestroyedStreams) {
+  DeviceFixture f;
+  SegmentSource& source = f.device->segment_source();
+  const Segment segment = source.allocate(4096);
+  auto stream = f.device->create_stream("gone");
+  std::promise<void> gate;
+  stream->host_function([&gate] { gate.get_future().wait(); }, "gate");
+  stream->launch(set({segment.data, DType::fp32, Shape{1024}}, 1.0F));
+  stream.reset();
+  std::thread opener([&gate] { gate.set_value(); });
+  source.release(segment);
+  opener.join();
+  EXPECT_NO_THROW(f.device->synchronize());
 }
 
 TEST(ReferenceArena, ReleaseWaitsForQueuedWork) {

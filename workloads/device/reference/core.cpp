@@ -33,6 +33,8 @@ void Core::forget_stream(const std::shared_ptr<StreamState>& stream) {
   CaptureSession* session = open_capture(*stream);
   if (session != nullptr && session->origin() == stream.get()) end_session(*session);
   stream->capture.reset();
+  const std::uint64_t last = executor_.last_enqueued(*stream);
+  if (!executor_.completed(*stream, last)) draining_.push_back({stream, last});
   streams_.erase(std::remove(streams_.begin(), streams_.end(), stream), streams_.end());
 }
 
@@ -96,9 +98,8 @@ void Core::wait_for(const std::shared_ptr<StreamState>& stream, const QueuePoint
 
 void Core::order_with_legacy(const std::shared_ptr<StreamState>& stream) {
   if (stream->legacy) {
-    for (const auto& other : streams_) {
-      if (other->legacy || other->kind != StreamKind::blocking) continue;
-      wait_for(stream, {other, executor_.last_enqueued(*other)});
+    for (const QueuePoint& end : queue_ends()) {
+      if (!end.stream->legacy && end.stream->kind == StreamKind::blocking) wait_for(stream, end);
     }
     // Counted before the item itself is pushed; nothing else can come between under the mutex.
     stream->after_legacy = executor_.last_enqueued(*stream) + 1;
@@ -207,8 +208,12 @@ bool Core::query(const std::shared_ptr<StreamState>& stream) {
 }
 
 std::vector<QueuePoint> Core::queue_ends() {
-  std::vector<QueuePoint> points;
-  points.reserve(streams_.size());
+  draining_.erase(std::remove_if(draining_.begin(), draining_.end(),
+                                 [&](const QueuePoint& point) {
+                                   return executor_.completed(*point.stream, point.sequence);
+                                 }),
+                  draining_.end());
+  std::vector<QueuePoint> points = draining_;
   for (const auto& stream : streams_) {
     points.push_back({stream, executor_.last_enqueued(*stream)});
   }

@@ -121,6 +121,7 @@ class Core {
   /// Uses of one communicator run in the order of the calls, on whatever streams.
   void order_communicator(const std::shared_ptr<StreamState>& stream, const CommunicatorCore& core);
   void wait_for(const std::shared_ptr<StreamState>& stream, const QueuePoint& point);
+  /// Ends of all queues that may have work, those of destroyed streams included.
   std::vector<QueuePoint> queue_ends();
   std::uint64_t push(const std::shared_ptr<StreamState>& stream, StreamItem item);
   void wait_and_report(const std::shared_ptr<StreamState>& stream, std::uint64_t sequence,
@@ -130,6 +131,7 @@ class Core {
   Sessions sessions_;
   std::map<std::thread::id, CaptureMode> thread_modes_;  ///< threads that exchanged theirs
   std::vector<std::shared_ptr<StreamState>> streams_;
+  std::vector<QueuePoint> draining_;  ///< ends of destroyed streams whose work still runs
   std::shared_ptr<StreamState> legacy_;
   std::map<const CommunicatorCore*, QueuePoint> last_communication_;
   std::shared_ptr<const CallObserver> observer_;
