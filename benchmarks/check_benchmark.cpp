@@ -13,7 +13,6 @@ namespace cgconform {
 namespace {
 
 using matrix::CudaGraphImpl;
-using matrix::CudaGraphModule;
 using matrix::Ruleset;
 using matrix::TrainingConfig;
 

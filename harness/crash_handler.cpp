@@ -41,7 +41,7 @@ std::uint64_t interrupted_at(const void* context) {
 
 struct StackWalk {
   StackSlot& slot;
-  std::uint64_t interrupted;
+  std::uint64_t interrupted = 0;
   bool in_handler = true;  ///< frames of the handler itself come first and are left out
 };
 

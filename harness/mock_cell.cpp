@@ -56,6 +56,7 @@ std::string known_name(const std::string& name, const std::vector<std::string_vi
 
 MockBehaviour behaviour_named(const std::string& name) {
   std::vector<std::string_view> known;
+  known.reserve(mock_rows.size());
   for (const MockBehaviourRow& row : mock_rows) known.push_back(row.name);
   known_name(name, known, "behaviour");
   return std::find_if(mock_rows.begin(), mock_rows.end(),

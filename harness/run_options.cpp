@@ -76,7 +76,7 @@ std::string shell_quoted(const std::string& word) {
 }
 
 std::string program_line(const RunOptions& options, int ranks) {
-  const std::string program = shell_quoted(options.program);
+  std::string program = shell_quoted(options.program);
   if (ranks < 2) return program;
   return fmt::format("mpirun{} -np {} {}", may_oversubscribe() ? " --oversubscribe" : "", ranks,
                      program);

@@ -52,7 +52,7 @@ class InputDocument {
     skipped,      ///< something that has nothing to do with CUDA graphs
   };
   struct Level {
-    Kind kind;
+    Kind kind = Kind::skipped;
     FieldHome home = FieldHome::model;
   };
 

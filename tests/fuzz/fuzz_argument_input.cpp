@@ -8,6 +8,7 @@
 #include "matrix/input.hpp"
 
 /// The bytes are arguments, one a line; they give a configuration or one InputError.
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's own name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cgconform;
   std::vector<std::string> arguments(1);

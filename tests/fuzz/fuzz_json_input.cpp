@@ -8,6 +8,7 @@
 #include "matrix/input.hpp"
 
 /// Any bytes give configurations or one InputError.
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's own name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace cgconform;
   std::istringstream stream(std::string(reinterpret_cast<const char*>(data), size));

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's own name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 /// Feeds every file of a corpus folder to a fuzz target: the short replay that every compiler can

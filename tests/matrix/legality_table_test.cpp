@@ -147,9 +147,9 @@ TEST(LegalityTable, MoeScopesAgreeWithTheRealClass) {
                                      {Routing::capacity, "LXLXXLX"},
                                      {Routing::drop_and_pad, "LLLLLLX"}}};
   struct Column {
-    I impl;
+    I impl = I::none;
     CudaGraphScope scope;
-    bool all_moe;
+    bool all_moe = false;
   };
   const std::array<Column, 7> columns{{
       {I::transformer_engine, {}, false},

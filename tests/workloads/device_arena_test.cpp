@@ -67,6 +67,7 @@ TEST(ReferenceArena, TellsOtherFaultsFromThoseOfDeviceMemory) {
               AddressRange range = device->segment_source().range();
               handler_range = &range;
               auto stream = device->create_stream("stream");
+              // NOLINTNEXTLINE(performance-no-int-to-ptr)
               auto* elsewhere = reinterpret_cast<float*>(std::uintptr_t{64});
               stream->launch(set({elsewhere, DType::fp32, Shape{1}}, 1.0F));
               stream->synchronize();

@@ -34,6 +34,7 @@ void run_ranks(int size, const std::function<void(Rank&)>& body,
                milliseconds timeout = milliseconds(30000)) {
   auto store = std::make_shared<MemoryStore>();
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int number = 0; number < size; ++number) {
     threads.emplace_back([&, number] {
       try {

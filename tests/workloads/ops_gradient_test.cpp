@@ -152,9 +152,11 @@ TEST_P(OpGradient, OfSplitHeadsIsMergeHeadsAndTheReverse) {
   const Shape heads_shape{sequences * heads, length, size};
   std::vector<Tensor> split(parts, Tensor(heads_shape));
   std::vector<Tensor> weights;
+  weights.reserve(split.size());
   for (std::int32_t part = 0; part < parts; ++part) weights.push_back(tensor(heads_shape));
   const auto views = [](std::vector<Tensor>& tensors) {
     std::vector<TensorView> result;
+    result.reserve(tensors.size());
     for (Tensor& one : tensors) result.push_back(one.view());
     return result;
   };

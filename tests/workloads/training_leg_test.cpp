@@ -11,7 +11,7 @@ TEST_F(TrainingLegs, EagerLegObservesEveryStepAndMicrobatch) {
   const matrix::Cell cell = small_cell();
   const LegRecord record = run(cell, eager);
   EXPECT_EQ(record.error, "");
-  const std::size_t microbatches = 4 * 3;
+  const std::size_t microbatches = 12;  // three in each of four steps
   // One loss a micro-batch, and the running loss a step.
   EXPECT_EQ(testing::count_of(record, ObservedQuantity::loss), microbatches + 4);
   EXPECT_EQ(testing::count_of(record, ObservedQuantity::layer_output), microbatches * 2);

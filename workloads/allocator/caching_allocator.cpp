@@ -152,6 +152,7 @@ void CachingAllocator::destroy_pool(PoolId pool) {
   impl_->destroy_pool(pool);
 }
 Block CachingAllocator::allocate(std::int64_t bytes, Stream& stream, PoolId pool,
+                                 // NOLINTNEXTLINE(performance-unnecessary-value-param): a sink
                                  std::string label) {
   return impl_->allocate(bytes, stream, pool, label);
 }

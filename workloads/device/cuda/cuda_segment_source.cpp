@@ -58,6 +58,11 @@ class EventPoint final : public StreamPoint {
   EventHandle event_;
 };
 
+/// The driver's addresses are integers; everything else speaks of pointers.
+std::byte* pointer_of(CUdeviceptr address) {
+  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 std::size_t round_up(std::size_t value, std::size_t granularity) {
   return (value + granularity - 1) / granularity * granularity;
 }
@@ -202,7 +207,7 @@ Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
     throw;
   }
   used_bytes_ += wanted;
-  return {reinterpret_cast<std::byte*>(start), static_cast<std::int64_t>(wanted)};
+  return {pointer_of(start), static_cast<std::int64_t>(wanted)};
 }
 
 void ExpandableSegmentSource::unmap(const Segment& segment) {
@@ -213,7 +218,7 @@ void ExpandableSegmentSource::unmap(const Segment& segment) {
 }
 
 AddressRange ExpandableSegmentSource::range() const {
-  return {reinterpret_cast<const std::byte*>(base_), reserved_bytes_};
+  return {pointer_of(base_), reserved_bytes_};
 }
 
 bool ExpandableSegmentSource::owns(const void* address) const {

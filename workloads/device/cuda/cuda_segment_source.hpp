@@ -34,7 +34,11 @@ class CudaSegmentSource : public SegmentSource {
 /// that captures in global or thread-local mode.
 class PlainSegmentSource final : public CudaSegmentSource {
  public:
+  PlainSegmentSource() = default;
   ~PlainSegmentSource() override;
+  PlainSegmentSource(const PlainSegmentSource&) = delete;
+  PlainSegmentSource& operator=(const PlainSegmentSource&) = delete;
+
   std::string_view name() const override { return "cudaMalloc"; }
   Segment allocate(std::int64_t bytes) override;
   void release(const Segment& segment) override;

@@ -54,8 +54,8 @@ class Executor {
  private:
   using Lock = std::unique_lock<std::mutex>;
   struct Waiter {
-    const StreamState* stream;
-    std::uint64_t sequence;
+    const StreamState* stream = nullptr;
+    std::uint64_t sequence = 0;
     bool reached = false;
   };
 
