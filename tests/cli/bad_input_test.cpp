@@ -1,4 +1,5 @@
 #include <fstream>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct BadInput {
   std::vector<std::string> arguments;
   std::vector<std::string> message;
 };
+
+/// Names the row in CTest.
+void PrintTo(const BadInput& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class BadInputTest : public ::testing::TestWithParam<BadInput> {};
 

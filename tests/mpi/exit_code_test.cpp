@@ -1,3 +1,4 @@
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,11 @@ struct ExitRow {
   int code;
   std::string said;  ///< on the console
 };
+
+/// Names the row in CTest.
+void PrintTo(const ExitRow& row, std::ostream* out) {
+  *out << row.name;
+}
 
 class ExitCodeTest : public ::testing::TestWithParam<ExitRow> {};
 

@@ -1,6 +1,9 @@
 #include "suites/verdict.hpp"
 
+#include <fstream>
+#include <iterator>
 #include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -53,6 +56,16 @@ TEST(CauseOrder, PutsNamedCausesBeforeTheCoarseMismatch) {
     EXPECT_LT(cause_rank(cause), cause_rank(Verdict::fail_numeric_mismatch)) << verdict_name(cause);
   }
   EXPECT_GT(cause_rank(Verdict::pass), cause_rank(Verdict::fail_numeric_mismatch));
+}
+
+TEST(VerdictTable, StandsWholeInTheDocumentOfReports) {
+  std::ifstream file(std::string(CGCONFORM_SOURCE_DIR) + "/docs/reports.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  for (const VerdictRow& row : verdict_table()) {
+    EXPECT_NE(document.find("| `" + std::string(row.name) + "` | "), std::string::npos) << row.name;
+    EXPECT_NE(document.find(" | " + std::string(row.meaning) + " |"), std::string::npos)
+        << row.name << ": " << row.meaning;
+  }
 }
 
 }  // namespace
