@@ -9,7 +9,7 @@ constexpr bool built = true;
 constexpr bool missing = false;
 
 constexpr std::array feature_rows{
-    Feature{"Transformer Engine callables", missing, missing,
+    Feature{"Transformer Engine callables", built, missing,
             [](const Cell& cell) {
               return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine;
             }},

@@ -149,6 +149,106 @@ class LocalPlanner {
   std::map<GraphKey, std::int32_t> index_;
 };
 
+/// A part of a layer that runs as a whole, from a graph or eagerly.
+struct Piece {
+  std::string scope;  ///< empty for the whole layer
+  bool captured = false;
+};
+
+/// What a scope of `transformer_engine` makes of a dense layer: attention comes before the MLP, and
+/// a layer that is captured completely is one piece.
+std::vector<Piece> pieces_of_dense_layer(const matrix::CudaGraphScope& scope) {
+  const bool all = scope.empty() || scope.contains(CudaGraphModule::full);
+  const bool attention = all || scope.contains(CudaGraphModule::attn);
+  const bool mlp = all || scope.contains(CudaGraphModule::mlp);
+  if (attention == mlp) return {{"", attention}};
+  return {{"attn", attention}, {"mlp", mlp}};
+}
+
+class CallablePlanner {
+ public:
+  CallablePlanner(const matrix::Cell& cell, int rank)
+      : cell_(cell),
+        layers_(stage_layers(cell, rank)),
+        passes_(training_passes(cell, rank)),
+        pieces_(pieces_of_dense_layer(cell.config.cuda_graph_scope)),
+        captured_at_(cell.config.cuda_graph_warmup_steps) {}
+
+  CoveragePlan plan() {
+    const bool captures =
+        captured_at_ >= 0 && std::any_of(pieces_.begin(), pieces_.end(),
+                                         [](const Piece& piece) { return piece.captured; });
+    if (captures) plan_graphs();
+    for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
+      const bool from_graphs = captures && step >= captured_at_;
+      for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+        if (from_graphs) {
+          plan_pieces(step, pass, layer);
+        } else {
+          plan_.executions.push_back({.step = step,
+                                      .microbatch = pass.microbatch,
+                                      .layer = layer,
+                                      .forward = pass.forward});
+        }
+      });
+      if (!validates_after(cell_, step)) continue;
+      for_each_layer(layers_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
+        plan_.executions.push_back({.step = step,
+                                    .microbatch = pass.microbatch,
+                                    .layer = layer,
+                                    .forward = true,
+                                    .validation = true});
+      });
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  using GraphKey = std::tuple<std::int32_t, std::int32_t, bool>;
+
+  std::int32_t captured_microbatches() const {
+    return cell_.config.pipeline_model_parallel_size == 1 ? 1 : cell_.config.num_microbatches;
+  }
+
+  void plan_graphs() {
+    for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+      if (pass.microbatch >= captured_microbatches()) return;
+      index_[{layer, pass.microbatch, pass.forward}] =
+          static_cast<std::int32_t>(plan_.graphs.size());
+      plan_.graphs.push_back({.layer = layer,
+                              .microbatch = pass.microbatch,
+                              .forward = pass.forward,
+                              .capture_step = captured_at_});
+    });
+  }
+
+  void plan_pieces(std::int32_t step, const Pass& pass, std::int32_t layer) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Piece& piece = pieces_[pass.forward ? i : pieces_.size() - 1 - i];
+      PlannedExecution execution{.step = step,
+                                 .microbatch = pass.microbatch,
+                                 .layer = layer,
+                                 .forward = pass.forward,
+                                 .replayed = piece.captured,
+                                 .scope = piece.scope};
+      if (piece.captured) {
+        execution.graph =
+            index_.at({layer, pass.microbatch % captured_microbatches(), pass.forward});
+        ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
+      }
+      plan_.executions.push_back(std::move(execution));
+    }
+  }
+
+  const matrix::Cell& cell_;
+  StageLayers layers_;
+  std::vector<Pass> passes_;
+  std::vector<Piece> pieces_;
+  std::int32_t captured_at_;
+  CoveragePlan plan_;
+  std::map<GraphKey, std::int32_t> index_;
+};
+
 /// Plans the iterations of one kind, training or validation, with their own count of calls.
 class IterationCounter {
  public:
@@ -204,6 +304,8 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
     needed = std::max(needed, cell.shape.eval_interval * (captured_at + 2));
   } else if (cell.config.cuda_graph_impl == CudaGraphImpl::local) {
     needed = 1 + replays_after_capture;
+  } else if (cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine) {
+    needed = std::max(cell.config.cuda_graph_warmup_steps, 0) + 1 + replays_after_capture;
   }
   return std::max(cell.shape.steps, needed);
 }
@@ -215,6 +317,8 @@ CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
       return {};
     case CudaGraphImpl::local:
       return LocalPlanner(cell, rank).plan();
+    case CudaGraphImpl::transformer_engine:
+      return CallablePlanner(cell, rank).plan();
     default:
       throw InternalError("coverage of this implementation is not planned yet");
   }
@@ -224,7 +328,8 @@ std::string execution_text(const PlannedExecution& execution) {
   std::string text = fmt::format("step {}", execution.step);
   if (execution.validation) text += " validation";
   if (execution.layer < 0) return text + " iteration";
-  return text + fmt::format(" micro-batch {} layer {} {}", execution.microbatch, execution.layer,
+  return text + fmt::format(" micro-batch {} layer {}{}{} {}", execution.microbatch,
+                            execution.layer, execution.scope.empty() ? "" : " ", execution.scope,
                             execution.forward ? "forward" : "backward");
 }
 

@@ -27,6 +27,7 @@ struct PlannedExecution {
   bool validation = false;
   bool replayed = false;
   std::int32_t graph = -1;  ///< index into CoveragePlan::graphs where replayed
+  std::string scope;        ///< module of the layer; empty for the whole layer
   friend bool operator==(const PlannedExecution&, const PlannedExecution&) = default;
 };
 
@@ -49,6 +50,12 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 ///   forward and a backward graph, in the order the step executed them. With one pipeline stage a
 ///   layer has one pair for all micro-batches, with more one pair for each micro-batch. All later
 ///   training steps replay; validation runs eagerly.
+/// - `transformer_engine`: `cuda_graph_warmup_steps` eager steps; before the next one every layer
+/// of
+///   the stage gets a forward and a backward graph, in the order of the pipeline schedule: for one
+///   micro-batch with one pipeline stage, for each with more. All later training steps replay. A
+///   scope that names some of a layer's modules has those captured and the others run eagerly;
+///   validation runs whole layers eagerly.
 /// - `full_iteration`: `cuda_graph_warmup_steps` eager iterations, then the next one is captured
 /// and
 ///   replayed in the same step, as are all after it; validation likewise with its own count.

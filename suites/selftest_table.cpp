@@ -59,6 +59,18 @@ Cell full_iteration_pipeline() {
   return cell;
 }
 
+Cell callables() {
+  Cell cell = small_model();
+  cell.config.cuda_graph_impl = CudaGraphImpl::transformer_engine;
+  return cell;
+}
+
+Cell callables_pipeline() {
+  Cell cell = local_pipeline();
+  cell.config.cuda_graph_impl = CudaGraphImpl::transformer_engine;
+  return cell;
+}
+
 /// What must come out for each fault class: the detector that names it, on any cell.
 struct FaultExpectation {
   std::string_view id_prefix;
@@ -242,6 +254,8 @@ std::span<const SelftestCell> selftest_cells() {
       {"local-pipeline", local_pipeline()},
       {"full-iteration", full_iteration()},
       {"full-iteration-pipeline", full_iteration_pipeline()},
+      {"transformer-engine", callables()},
+      {"transformer-engine-pipeline", callables_pipeline()},
   };
   return cells;
 }

@@ -80,7 +80,8 @@ std::optional<std::string> audit_executions(const CoveragePlan& plan, const LegR
                                 .forward = record.forward,
                                 .validation = record.validation,
                                 .replayed = record.replayed,
-                                .graph = record.replayed ? record.graph : -1};
+                                .graph = record.replayed ? record.graph : -1,
+                                .scope = record.scope};
     if (seen != planned) {
       const auto how = [](const PlannedExecution& execution) {
         return execution.replayed ? fmt::format("replay of graph {}", execution.graph)

@@ -121,5 +121,57 @@ TEST(CoveragePlan, AddsStepsUntilEveryGraphIsReplayedAgain) {
   EXPECT_EQ(planned_steps(cell), 10);
 }
 
+matrix::Cell callable_cell(std::int32_t warmup) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::transformer_engine;
+  cell.config.cuda_graph_warmup_steps = warmup;
+  return cell;
+}
+
+TEST(CoveragePlan, CapturesCallablesOfOneMicrobatchWithOneStageAfterTheWarmup) {
+  const CoveragePlan plan = plan_coverage(callable_cell(2), 0);
+  EXPECT_THAT(graph_texts(plan), ElementsAre("F0/0", "F1/0", "B1/0", "B0/0"));
+  EXPECT_EQ(planned_steps(callable_cell(2)), 5);
+  for (const PlannedGraph& graph : plan.graphs) {
+    EXPECT_EQ(graph.capture_step, 2);
+    EXPECT_EQ(graph.launches, 6U) << "two micro-batches in each of three steps";
+  }
+  EXPECT_THAT(executions_of(plan, 1),
+              ElementsAre("F0/0", "F1/0", "B1/0", "B0/0", "F0/1", "F1/1", "B1/1", "B0/1"));
+  EXPECT_THAT(executions_of(plan, 2),
+              ElementsAre("F0/0r", "F1/0r", "B1/0r", "B0/0r", "F0/1r", "F1/1r", "B1/1r", "B0/1r"));
+}
+
+TEST(CoveragePlan, CapturesCallablesOfEveryMicrobatchInScheduleOrderWithMoreStages) {
+  matrix::Cell cell = callable_cell(0);
+  cell.config.pipeline_model_parallel_size = 2;
+  EXPECT_THAT(graph_texts(plan_coverage(cell, 0)), ElementsAre("F0/0", "F0/1", "B0/0", "B0/1"));
+  EXPECT_THAT(graph_texts(plan_coverage(cell, 1)), ElementsAre("F1/0", "B1/0", "F1/1", "B1/1"));
+  EXPECT_THAT(executions_of(plan_coverage(cell, 0), 0),
+              ElementsAre("F0/0r", "F0/1r", "B0/0r", "B0/1r"));
+}
+
+TEST(CoveragePlan, RunsTheModulesThatCallablesLeaveOutEagerly) {
+  matrix::Cell cell = callable_cell(0);
+  cell.config.num_layers = 1;
+  cell.config.num_microbatches = 1;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::mlp};
+  std::vector<std::string> texts;
+  for (const PlannedExecution& execution : plan_coverage(cell, 0).executions) {
+    if (execution.step != 0) continue;
+    texts.push_back(execution_text(execution) + (execution.replayed ? " replayed" : ""));
+  }
+  EXPECT_THAT(texts, ElementsAre("step 0 micro-batch 0 layer 0 attn forward",
+                                 "step 0 micro-batch 0 layer 0 mlp forward replayed",
+                                 "step 0 micro-batch 0 layer 0 mlp backward replayed",
+                                 "step 0 micro-batch 0 layer 0 attn backward"));
+}
+
+TEST(CoveragePlan, NeverCapturesCallablesWithANegativeWarmup) {
+  const CoveragePlan plan = plan_coverage(callable_cell(-1), 0);
+  EXPECT_TRUE(plan.graphs.empty());
+  EXPECT_FALSE(plan.executions.empty());
+}
+
 }  // namespace
 }  // namespace cgconform::suites

@@ -50,8 +50,23 @@ TEST(CapturePlan, RaisesTheStepsUntilGraphsAreReplayedAfterTheirCapture) {
   EXPECT_EQ(plan_capture(cell).training_steps, 20);
 }
 
-TEST(CapturePlan, RefusesWhatIsNotBuilt) {
-  EXPECT_THROW(plan_capture(cell_with(CudaGraphImpl::transformer_engine)), Error);
+TEST(CapturePlan, ModuleScopesOfTransformerEngineSelectModulesOfEveryLayer) {
+  using M = CudaGraphModule;
+  const auto modules = [](const matrix::CudaGraphScope& scope) {
+    return plan_capture(cell_with(CudaGraphImpl::transformer_engine, scope)).captured_modules;
+  };
+  EXPECT_EQ(modules({}), (std::vector<std::string>{"attn", "mlp"}));
+  EXPECT_EQ(modules({M::full}), (std::vector<std::string>{"attn", "mlp"}));
+  EXPECT_EQ(modules({M::attn}), std::vector<std::string>{"attn"});
+  EXPECT_EQ(modules({M::mlp}), std::vector<std::string>{"mlp"});
+  EXPECT_EQ(modules({M::mamba}), std::vector<std::string>{});
+}
+
+TEST(CapturePlan, CallablesAreReplayedInTwoStepsAfterTheFirst) {
+  matrix::Cell cell = cell_with(CudaGraphImpl::transformer_engine);
+  cell.shape.steps = 1;
+  cell.config.cuda_graph_warmup_steps = 3;
+  EXPECT_EQ(plan_capture(cell).training_steps, 6);
 }
 
 TEST(FaultTable, HasOneRowForEveryFaultInOrderWithItsOwnId) {

@@ -15,6 +15,20 @@ struct Variant {
   float dropout;
 };
 
+std::string implementation_name(CudaGraphImpl impl) {
+  switch (impl) {
+    case CudaGraphImpl::local:
+      return "local";
+    case CudaGraphImpl::full_iteration:
+      return "full_iteration";
+    case CudaGraphImpl::transformer_engine:
+      return "transformer_engine";
+    case CudaGraphImpl::none:
+      break;
+  }
+  return "none";
+}
+
 matrix::Cell cell_of(const Variant& variant) {
   matrix::Cell cell = small_cell(variant.impl);
   cell.config.params_dtype = variant.dtype;
@@ -31,7 +45,7 @@ TEST_P(GraphLegs, EqualEagerBitForBit) {
   const LegRecord actual = run(cell, graph);
   ASSERT_EQ(actual.error, "");
   // Layer tensors inside a graph show only in instrumented legs.
-  const bool complete = GetParam().impl == CudaGraphImpl::local;
+  const bool complete = GetParam().impl != CudaGraphImpl::full_iteration;
   EXPECT_EQ(testing::differences(testing::bytes_of(expected, device()),
                                  testing::bytes_of(actual, device()), complete),
             std::vector<std::string>{});
@@ -121,11 +135,12 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Variant{CudaGraphImpl::local, matrix::ParamsDtype::fp32, 0.1F},
                       Variant{CudaGraphImpl::local, matrix::ParamsDtype::fp64, 0.0F},
                       Variant{CudaGraphImpl::full_iteration, matrix::ParamsDtype::fp32, 0.1F},
-                      Variant{CudaGraphImpl::full_iteration, matrix::ParamsDtype::fp64, 0.0F}),
+                      Variant{CudaGraphImpl::full_iteration, matrix::ParamsDtype::fp64, 0.0F},
+                      Variant{CudaGraphImpl::transformer_engine, matrix::ParamsDtype::fp32, 0.1F},
+                      Variant{CudaGraphImpl::transformer_engine, matrix::ParamsDtype::fp64, 0.0F}),
     [](const auto& variant) {
-      const bool local = variant.param.impl == CudaGraphImpl::local;
       const bool fp64 = variant.param.dtype == matrix::ParamsDtype::fp64;
-      return std::string(local ? "local" : "full_iteration") + (fp64 ? "_fp64" : "_fp32_dropout");
+      return implementation_name(variant.param.impl) + (fp64 ? "_fp64" : "_fp32_dropout");
     });
 
 class CaptureRules : public testing::OneRankLegs {};
@@ -276,11 +291,9 @@ TEST_P(Sabotaged, CaptureThatExecutesShowsInTheAudit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Implementations, Sabotaged,
-                         ::testing::Values(CudaGraphImpl::local, CudaGraphImpl::full_iteration),
-                         [](const auto& variant) {
-                           return variant.param == CudaGraphImpl::local ? "local"
-                                                                        : "full_iteration";
-                         });
+                         ::testing::Values(CudaGraphImpl::local, CudaGraphImpl::full_iteration,
+                                           CudaGraphImpl::transformer_engine),
+                         [](const auto& variant) { return implementation_name(variant.param); });
 
 }  // namespace
 }  // namespace cgconform::workloads

@@ -7,6 +7,7 @@
 #include "workloads/capture/capture_window.hpp"
 #include "workloads/capture/layer_body.hpp"
 #include "workloads/training/leg_context.hpp"
+#include "workloads/training/stage_model.hpp"
 
 namespace cgconform::workloads {
 
@@ -28,6 +29,8 @@ class CaptureImplementation {
  public:
   virtual ~CaptureImplementation() = default;
 
+  /// Before training step `step`: its gradients are not zeroed yet, nothing of it has run.
+  virtual void begin_step(std::int32_t /*step*/) {}
   virtual void run_iteration(const IterationCall& call, const IterationBody& body) = 0;
   /// Returns the layer's output, which stays readable until `release`.
   virtual TensorView forward(const LayerCall& call, const TensorView& input) = 0;
@@ -56,8 +59,14 @@ std::unique_ptr<CaptureImplementation> make_full_iteration_capture(LegContext& c
                                                                    LayerBody& body,
                                                                    GraphKeeper& keeper);
 
-/// The implementation a leg runs: the plan's in a graph leg, none in an eager leg.
+std::unique_ptr<CaptureImplementation> make_transformer_engine_capture(LegContext& context,
+                                                                       StageModel& model,
+                                                                       LayerBody& body,
+                                                                       GraphKeeper& keeper);
+
+/// The implementation a leg runs on a stage: the plan's in a graph leg, none in an eager leg.
 std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& context,
+                                                                   StageModel& model,
                                                                    LayerBody& body,
                                                                    GraphKeeper& keeper);
 

@@ -46,9 +46,18 @@ CaptureKind capture_kind(const matrix::TrainingConfig& config) {
     case CudaGraphImpl::full_iteration:
       return CaptureKind::full_iteration;
     case CudaGraphImpl::transformer_engine:
-      break;
+      return CaptureKind::transformer_engine;
   }
-  throw InternalError("capture plan: an implementation that is not built was let through");
+  throw InternalError("capture plan: unknown cuda_graph_impl");
+}
+
+/// Modules of a dense layer that a scope of ahead-of-time callables selects.
+std::vector<std::string> callable_modules(matrix::CudaGraphScope scope) {
+  const bool all = scope.empty() || scope.contains(CudaGraphModule::full);
+  std::vector<std::string> modules;
+  if (all || scope.contains(CudaGraphModule::attn)) modules.emplace_back("attn");
+  if (all || scope.contains(CudaGraphModule::mlp)) modules.emplace_back("mlp");
+  return modules;
 }
 
 std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
@@ -58,6 +67,8 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
       return 1;
     case CaptureKind::local:
       return 1 + replays_after_capture;
+    case CaptureKind::transformer_engine:
+      return std::max(plan.warmup_steps, 0) + 1 + replays_after_capture;
     case CaptureKind::full_iteration: {
       const std::int32_t warmup = std::max(plan.warmup_steps, 0);
       const std::int32_t training = warmup + 1 + replays_after_capture;
@@ -73,6 +84,9 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
 bool CapturePlan::captures_anything() const {
   if (kind == CaptureKind::local) {
     return std::find(captured_layers.begin(), captured_layers.end(), true) != captured_layers.end();
+  }
+  if (kind == CaptureKind::transformer_engine) {
+    return !captured_modules.empty() && warmup_steps >= 0;
   }
   return kind == CaptureKind::full_iteration;
 }
@@ -97,6 +111,9 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
                               config.cuda_graph_scope.contains(CudaGraphModule::attn) ||
                               config.cuda_graph_scope.contains(CudaGraphModule::mlp);
     plan.captured_layers.assign(static_cast<std::size_t>(config.num_layers), dense_layers);
+  } else if (plan.kind == CaptureKind::transformer_engine) {
+    plan.scope = scope_text(config.cuda_graph_scope);
+    plan.captured_modules = callable_modules(config.cuda_graph_scope);
   }
   plan.training_steps = std::max(cell.shape.steps, steps_needed(plan, cell.shape.eval_interval));
   return plan;

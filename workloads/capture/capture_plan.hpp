@@ -9,13 +9,16 @@
 namespace cgconform::workloads {
 
 /// Which implementation a cell's graph leg runs.
-enum class CaptureKind : std::uint8_t { none, local, full_iteration };
+enum class CaptureKind : std::uint8_t { none, local, full_iteration, transformer_engine };
 
 /// What a cell's configuration asks to be captured, decided before anything runs.
 struct CapturePlan {
   CaptureKind kind = CaptureKind::none;
   std::string scope;                  ///< as graph records name it: "layer", "attn,mlp", ...
   std::vector<bool> captured_layers;  ///< by global layer index; `local` only
+  /// Scopes of the layer modules that are captured, in order of execution; `transformer_engine`
+  /// only.
+  std::vector<std::string> captured_modules;
   std::int32_t warmup_steps = 0;
   bool separate_pools = false;
   std::int32_t training_steps = 0;  ///< steps a leg runs, see plan_capture
@@ -24,7 +27,8 @@ struct CapturePlan {
 };
 
 /// Derives the plan. A module scope of `local` selects whole layers by their kind: attn and mlp
-/// the dense ones, the others none in a dense model. The steps are the cell's own, raised where
+/// the dense ones, the others none in a dense model. Of `transformer_engine` it selects the modules
+/// of every layer, the empty scope all of them. The steps are the cell's own, raised where
 /// needed so that every graph is replayed at least twice after the step that captured it, and the
 /// validation graph at least once. Throws Error for implementations and models that are not built.
 CapturePlan plan_capture(const matrix::Cell& cell);

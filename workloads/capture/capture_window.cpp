@@ -56,20 +56,6 @@ class CallAudit {
   Device& device_;
 };
 
-/// Recording into a graph's slots while a scope lasts.
-class GraphRecording {
- public:
-  GraphRecording(Recorder& recorder, GraphSlots& slots, PoolId pool) : recorder_(recorder) {
-    recorder_.begin_graph(slots, pool);
-  }
-  ~GraphRecording() { recorder_.end_graph(); }
-  GraphRecording(const GraphRecording&) = delete;
-  GraphRecording& operator=(const GraphRecording&) = delete;
-
- private:
-  Recorder& recorder_;
-};
-
 }  // namespace
 
 GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)

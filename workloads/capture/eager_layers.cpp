@@ -40,7 +40,8 @@ ExecutionRecord layer_execution(const LayerCall& call, bool forward) {
           .microbatch = call.microbatch,
           .layer = call.layer,
           .forward = forward,
-          .validation = call.validation};
+          .validation = call.validation,
+          .scope = std::string(call.scope)};
 }
 
 }  // namespace cgconform::workloads

@@ -7,9 +7,18 @@
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
+
+TensorLocation LayerCall::at(std::string tensor) const {
+  const bool before = tensor == "input" || tensor == "grad_input";
+  const bool after = tensor == "output" || tensor == "grad_output";
+  const bool inside = (before && !opens) || (after && !closes);
+  return {step, microbatch, layer, validation,
+          inside ? fmt::format("{}.{}", scope, tensor) : std::move(tensor)};
+}
+
 std::string LayerCall::label() const {
-  return fmt::format("{}step {} mb {} layer {}", validation ? "validation " : "", step, microbatch,
-                     layer);
+  return fmt::format("{}step {} mb {} layer {}{}{}", validation ? "validation " : "", step,
+                     microbatch, layer, scope.empty() ? "" : " ", scope);
 }
 
 LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) {
@@ -56,7 +65,7 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
     recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), buffer.view());
   }
   Buffer workspace;
-  const TensorView grad = gather(call, mode, grad_output, workspace);
+  const TensorView grad = call.closes ? gather(call, mode, grad_output, workspace) : grad_output;
   if (mode.capturing) faults_.before_layer_backward(*call.module, call.layer, mode.pool);
   RecordingTap tap(recorder, call.at({}));
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workloads/capture/capture_faults.hpp"
@@ -12,7 +13,7 @@
 
 namespace cgconform::workloads {
 
-/// One call of a layer. `layer` counts over the whole model.
+/// One call of a layer, or of one of its modules. `layer` counts over the whole model.
 struct LayerCall {
   Layer* module = nullptr;
   std::int32_t layer = 0;
@@ -21,10 +22,12 @@ struct LayerCall {
   bool validation = false;
   std::int64_t sequences = 1;     ///< of the batch, each padded to one length
   std::int64_t valid_length = 0;  ///< rows of each sequence before its padding
+  std::string_view scope;         ///< of the module called; empty for the whole layer
+  bool opens = true;              ///< takes the layer's input and gives its gradient
+  bool closes = true;             ///< gives the layer's output and takes its gradient
 
-  TensorLocation at(std::string tensor) const {
-    return {step, microbatch, layer, validation, std::move(tensor)};
-  }
+  /// What passes between two modules of a layer is named after the module that is called.
+  TensorLocation at(std::string tensor) const;
   std::string label() const;
 };
 
@@ -37,7 +40,7 @@ struct BodyMode {
 /// The code of a layer's forward and backward, the same in eager runs and in captures. Around the
 /// layer itself it offers taps, hashes what lies in slots, and gathers the incoming gradient into a
 /// workspace by branches on side streams, as an overlapped gather does, so that bodies fork and
-/// join.
+/// join. Of a layer called by modules, the one that closes it gathers.
 class LayerBody {
  public:
   explicit LayerBody(LegContext& context);

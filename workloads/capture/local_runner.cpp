@@ -6,7 +6,7 @@
 
 #include "matrix/error.hpp"
 #include "workloads/capture/eager_layers.hpp"
-#include "workloads/training/tensor_ops.hpp"
+#include "workloads/capture/static_input.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -152,39 +152,15 @@ void LocalRunner::capture_backward(PoolId pool) {
   }
 }
 
-void LocalRunner::copy_valid_rows(const TensorView& slot, const TensorView& given,
-                                  const LayerCall& call) {
-  const std::int64_t length = slot.shape[0] / call.sequences;
-  for (std::int64_t sequence = 0; sequence < call.sequences; ++sequence) {
-    const std::int64_t first = sequence * length;
-    context_.stream().copy(rows_of(slot, first, call.valid_length),
-                           rows_of(given, first, call.valid_length), call.label() + " input rows");
-  }
-}
-
 void LocalRunner::refresh(const Input& target, const TensorView& given, const LayerCall& call,
                           const char* tensor) {
-  if (given.shape != target.slot.shape || given.dtype != target.slot.dtype) {
-    throw Error(
-        fmt::format("{}: {} differs in shape or type from the one captured; replay needs "
-                    "the same, capture again",
-                    call.label(), tensor));
-  }
-  context_.recorder.hash(SlotKind::static_input, SlotMoment::production, call.at(tensor), given);
-  if (given.data == target.slot.data) return;
-  if (target.producer != nullptr) {
+  if (target.producer != nullptr && given.data != target.slot.data) {
     throw InternalError(
         fmt::format("{}: {} has moved although it was proven to be the output of "
                     "another graph",
                     call.label(), tensor));
   }
-  const bool is_input = &target == &input_;
-  if (is_input && replays_ >= 1 && context_.fault(Fault::f01a_batch_in_new_block)) return;
-  if (is_input && context_.fault(Fault::f01c_stale_padding_rows)) {
-    copy_valid_rows(target.slot, given, call);
-    return;
-  }
-  context_.stream().copy(target.slot, given, fmt::format("{} {}", call.label(), tensor));
+  refresh_static_input(context_, call, {tensor, target.slot, replays_}, given);
 }
 
 TensorView LocalRunner::forward(const LayerCall& call, const TensorView& input) {

@@ -51,7 +51,6 @@ class LocalRunner {
   void prepare(Input& target, const TensorView& produced, PoolId pool, const char* label);
   void refresh(const Input& target, const TensorView& given, const LayerCall& call,
                const char* tensor);
-  void copy_valid_rows(const TensorView& slot, const TensorView& given, const LayerCall& call);
   void warm_up(const LayerCall& call);
   CaptureRequest request(bool forward, PoolId pool) const;
 

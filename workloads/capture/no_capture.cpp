@@ -41,12 +41,16 @@ std::unique_ptr<CaptureImplementation> make_no_capture(LayerBody& body, GraphKee
 }
 
 std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& context,
+                                                                   StageModel& model,
                                                                    LayerBody& body,
                                                                    GraphKeeper& keeper) {
   if (context.request.kind == LegKind::graph) {
     if (context.plan.kind == CaptureKind::local) return make_local_capture(context, body, keeper);
     if (context.plan.kind == CaptureKind::full_iteration) {
       return make_full_iteration_capture(context, body, keeper);
+    }
+    if (context.plan.kind == CaptureKind::transformer_engine) {
+      return make_transformer_engine_capture(context, model, body, keeper);
     }
   }
   return make_no_capture(body, keeper);

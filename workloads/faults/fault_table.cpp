@@ -24,38 +24,70 @@ bool local_layers(const Cell& cell) {
           scope.contains(CudaGraphModule::attn) || scope.contains(CudaGraphModule::mlp));
 }
 
+/// Ahead-of-time callables that hold the given module of every layer of a dense model.
+bool callables_hold(const Cell& cell, CudaGraphModule module) {
+  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
+  return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine &&
+         cell.config.cuda_graph_warmup_steps >= 0 &&
+         (scope.empty() || scope.contains(CudaGraphModule::full) || scope.contains(module));
+}
+
+/// Callables that hold whole layers.
+bool callable_layers(const Cell& cell) {
+  return callables_hold(cell, CudaGraphModule::attn) && callables_hold(cell, CudaGraphModule::mlp);
+}
+
+bool callables(const Cell& cell) {
+  return callables_hold(cell, CudaGraphModule::attn) || callables_hold(cell, CudaGraphModule::mlp);
+}
+
+bool layer_graphs(const Cell& cell) {
+  return local_layers(cell) || callables(cell);
+}
+
+bool whole_layer_graphs(const Cell& cell) {
+  return local_layers(cell) || callable_layers(cell);
+}
+
 bool any_graph(const Cell& cell) {
-  return full_iteration(cell) || local_layers(cell);
+  return full_iteration(cell) || layer_graphs(cell);
+}
+
+/// Graphs that hold the gather of the incoming gradient, which the end of a layer does.
+bool gathering(const Cell& cell) {
+  return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::mlp);
 }
 
 bool several_microbatches(const Cell& cell) {
   return cell.config.num_microbatches >= 2;
 }
 
-bool local_several_microbatches(const Cell& cell) {
-  return local_layers(cell) && several_microbatches(cell);
+bool layers_several_microbatches(const Cell& cell) {
+  return layer_graphs(cell) && several_microbatches(cell);
 }
 
 /// Two micro-batches in flight: the first stage of a pipeline runs ahead by one.
-bool local_in_flight(const Cell& cell) {
-  return local_several_microbatches(cell) && cell.config.pipeline_model_parallel_size >= 2;
+bool layers_in_flight(const Cell& cell) {
+  return layers_several_microbatches(cell) && cell.config.pipeline_model_parallel_size >= 2;
 }
 
-/// More than one captured backward of a layer on every stage.
+/// More than one captured backward of a layer, gather included, on every stage.
 bool several_backwards(const Cell& cell) {
-  if (cell.config.num_layers / cell.config.pipeline_model_parallel_size >= 2) {
-    return any_graph(cell);
-  }
-  return local_in_flight(cell) || (full_iteration(cell) && several_microbatches(cell));
+  if (!gathering(cell)) return false;
+  if (cell.config.num_layers / cell.config.pipeline_model_parallel_size >= 2) return true;
+  return layers_in_flight(cell) || (full_iteration(cell) && several_microbatches(cell));
 }
 
 bool accumulating(const Cell& cell) {
   return any_graph(cell) && several_microbatches(cell);
 }
 
+/// Graphs that draw: attention has both kinds of dropout, the MLP that of the hidden states.
 bool any_dropout(const Cell& cell) {
-  return any_graph(cell) &&
-         (cell.config.attention_dropout > 0.0F || cell.config.hidden_dropout > 0.0F);
+  const bool attention =
+      full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
+  return (any_graph(cell) && cell.config.hidden_dropout > 0.0F) ||
+         (attention && cell.config.attention_dropout > 0.0F);
 }
 
 constexpr std::string_view stale_input = "Stale static input";
@@ -82,25 +114,25 @@ constexpr std::array table{
     FaultRow{Fault::f02a_freed_temporary, "F02a", stale_buffer,
              "after capture the pool hands the address of a captured temporary to a long-lived "
              "metric",
-             any_graph},
+             gathering},
     FaultRow{Fault::f02b_unmapped_temporary, "F02b", stale_buffer,
              "a captured temporary has a mapping of its own, which is unmapped before replay",
-             any_graph},
+             gathering},
     FaultRow{Fault::f02c_workspace_fill_outside, "F02c", stale_buffer,
              "a workspace is zeroed outside the captured span and filled with NaN before replay",
-             any_graph},
+             gathering},
     FaultRow{
         Fault::f02d_table_in_graph_pool, "F02d", stale_buffer,
         "a long-lived table is made inside a capture, from the private pool, which recycles it",
         several_backwards},
     FaultRow{Fault::f02e_host_record_freed, "F02e", stale_buffer,
-             "a captured host callback frees and poisons its record in its first run", any_graph},
+             "a captured host callback frees and poisons its record in its first run", gathering},
     FaultRow{Fault::f04a_shared_output_slot, "F04a", overwritten,
-             "one runner a layer serves two micro-batches in flight", local_in_flight},
+             "one pair of graphs a layer serves two micro-batches in flight", layers_in_flight},
     FaultRow{Fault::f04b_weight_grad_slot_handed_out, "F04b", overwritten,
              "weight gradients are handed out in their static slots and used after the next "
              "backward",
-             local_several_microbatches},
+             layers_several_microbatches},
     FaultRow{Fault::f04c_swapped_grad_slots, "F04c", overwritten,
              "a captured backward swaps two gradient slots of equal shape", any_graph},
     FaultRow{Fault::f04d_eager_backward_reads_capture_slots, "F04d", overwritten,
@@ -121,18 +153,18 @@ constexpr std::array table{
              any_graph},
     FaultRow{Fault::f14c_grad_added_flag_only_in_capture, "F14c", gradient_sink,
              "the flag 'gradient already added' is set by host code that runs at capture only",
-             local_layers},
+             whole_layer_graphs},
     FaultRow{Fault::f14d_parameter_left_out, "F14d", gradient_sink,
              "one parameter's gradient is left out of the captured backward", any_graph},
     FaultRow{Fault::f17a_wait_dropped, "F17a", missing_edge,
              "a side stream does not wait for the producer of what it reads; the join stays",
-             any_graph},
+             gathering},
     FaultRow{Fault::f17b_free_without_edge, "F17b", missing_edge,
              "a block is freed and reused while a branch still reads it, without an edge from the "
              "branch",
-             any_graph},
+             gathering},
     FaultRow{Fault::f17c_fan_out_edge_removed, "F17c", missing_edge,
-             "one edge of a wide fan-out is removed", any_graph},
+             "one edge of a wide fan-out is removed", gathering},
 };
 static_assert(table.size() == static_cast<std::size_t>(Fault::count));
 

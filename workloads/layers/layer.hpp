@@ -64,6 +64,14 @@ class SavedActivations {
   std::vector<std::pair<std::string, Buffer>> buffers_;
 };
 
+class Layer;
+
+/// A part of a layer that can be run, and captured, apart.
+struct LayerModule {
+  std::string_view scope;  ///< as graph scopes name it: "attn", "mlp"
+  Layer* layer = nullptr;
+};
+
 /// A layer with hand-written forward and backward. Stateless but for its parameters.
 class Layer {
  public:
@@ -76,6 +84,9 @@ class Layer {
   virtual Buffer backward(LayerContext& context, const TensorView& grad_output,
                           SavedActivations& saved) = 0;
   virtual std::span<const Parameter> parameters() const = 0;
+  /// The layer's modules in order of execution; run in turn they do what the layer does. Empty
+  /// where the layer is not made of modules.
+  virtual std::span<const LayerModule> modules() const { return {}; }
 };
 
 }  // namespace cgconform::workloads

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "workloads/layers/layer_ops.hpp"
@@ -29,6 +30,37 @@ float softmax_scale(std::int64_t head_size) {
 
 }  // namespace
 
+class TransformerLayer::Half final : public Layer {
+ public:
+  using Pass = Buffer (TransformerLayer::*)(LayerContext&, const TensorView&, SavedActivations&);
+
+  Half(TransformerLayer& whole, Pass forward_pass, Pass backward_pass,
+       std::initializer_list<Index> indices)
+      : whole_(whole), forward_(forward_pass), backward_(backward_pass) {
+    for (const Index index : indices) {
+      if (index < whole.parameters_.size()) parameters_.push_back(whole.parameters_[index]);
+    }
+  }
+
+  std::string_view name() const override { return whole_.name(); }
+  Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override {
+    return (whole_.*forward_)(context, input, saved);
+  }
+  Buffer backward(LayerContext& context, const TensorView& grad_output,
+                  SavedActivations& saved) override {
+    return (whole_.*backward_)(context, grad_output, saved);
+  }
+  std::span<const Parameter> parameters() const override { return parameters_; }
+
+ private:
+  TransformerLayer& whole_;
+  Pass forward_;
+  Pass backward_;
+  std::vector<Parameter> parameters_;
+};
+
+TransformerLayer::~TransformerLayer() = default;
+
 TransformerLayer::TransformerLayer(std::string name, const TransformerShape& shape,
                                    ParameterStore& store, std::uint64_t first_number)
     : name_(std::move(name)), shape_(shape) {
@@ -47,11 +79,22 @@ TransformerLayer::TransformerLayer(std::string name, const TransformerShape& sha
   add(mlp_norm_bias, "pre_mlp_layernorm.bias", {hidden}, bias_init);
   add(fc1_weight, "mlp.linear_fc1.weight", {ffn, hidden}, scaled(shape_.hidden));
   add(fc2_weight, "mlp.linear_fc2.weight", {hidden, ffn}, scaled(shape_.ffn_hidden));
-  if (!shape_.bias) return;
-  add(qkv_bias, "self_attention.linear_qkv.bias", {3 * hidden}, bias_init);
-  add(projection_bias, "self_attention.linear_proj.bias", {hidden}, bias_init);
-  add(fc1_bias, "mlp.linear_fc1.bias", {ffn}, bias_init);
-  add(fc2_bias, "mlp.linear_fc2.bias", {hidden}, bias_init);
+  if (shape_.bias) {
+    add(qkv_bias, "self_attention.linear_qkv.bias", {3 * hidden}, bias_init);
+    add(projection_bias, "self_attention.linear_proj.bias", {hidden}, bias_init);
+    add(fc1_bias, "mlp.linear_fc1.bias", {ffn}, bias_init);
+    add(fc2_bias, "mlp.linear_fc2.bias", {hidden}, bias_init);
+  }
+  const auto add_half = [&](std::string_view scope, Half::Pass forward_pass,
+                            Half::Pass backward_pass, std::initializer_list<Index> indices) {
+    halves_.push_back(std::make_unique<Half>(*this, forward_pass, backward_pass, indices));
+    modules_.push_back({scope, halves_.back().get()});
+  };
+  add_half("attn", &TransformerLayer::attention_forward, &TransformerLayer::attention_backward,
+           {input_norm_weight, input_norm_bias, qkv_weight, projection_weight, qkv_bias,
+            projection_bias});
+  add_half("mlp", &TransformerLayer::mlp_forward, &TransformerLayer::mlp_backward,
+           {mlp_norm_weight, mlp_norm_bias, fc1_weight, fc2_weight, fc1_bias, fc2_bias});
 }
 
 Buffer TransformerLayer::forward(LayerContext& context, const TensorView& input,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,12 +35,16 @@ class TransformerLayer final : public Layer {
   static constexpr std::uint64_t parameter_count = 12;
   TransformerLayer(std::string name, const TransformerShape& shape, ParameterStore& store,
                    std::uint64_t first_number);
+  ~TransformerLayer() override;
+  TransformerLayer(const TransformerLayer&) = delete;
+  TransformerLayer& operator=(const TransformerLayer&) = delete;
 
   std::string_view name() const override { return name_; }
   Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override;
   Buffer backward(LayerContext& context, const TensorView& grad_output,
                   SavedActivations& saved) override;
   std::span<const Parameter> parameters() const override { return parameters_; }
+  std::span<const LayerModule> modules() const override { return modules_; }
 
   Buffer attention_forward(LayerContext& context, const TensorView& input, SavedActivations& saved);
   Buffer attention_backward(LayerContext& context, const TensorView& grad_output,
@@ -49,6 +54,9 @@ class TransformerLayer final : public Layer {
                       SavedActivations& saved);
 
  private:
+  /// One half of the layer as a layer of its own.
+  class Half;
+
   /// Position of a parameter in `parameters_`; biases are absent from it without `shape_.bias`.
   enum Index : std::size_t {
     input_norm_weight,
@@ -71,6 +79,8 @@ class TransformerLayer final : public Layer {
   std::string name_;
   TransformerShape shape_;
   std::vector<Parameter> parameters_;
+  std::vector<std::unique_ptr<Half>> halves_;
+  std::vector<LayerModule> modules_;
 };
 
 }  // namespace cgconform::workloads

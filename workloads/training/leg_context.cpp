@@ -21,6 +21,25 @@ Stream& LegMemory::side_stream(std::size_t index) {
   return *side_streams[index];
 }
 
+StreamScope::StreamScope(LegContext& context, Stream& stream) : context_(context), stream_(stream) {
+  const std::unique_ptr<Event> before = context.device().create_event();
+  context.memory.main->record(*before);
+  stream.wait(*before);
+  context.side = &stream;
+  context.recorder.use(stream);
+}
+
+StreamScope::~StreamScope() {
+  context_.side = nullptr;
+  context_.recorder.use(*context_.memory.main);
+}
+
+void StreamScope::join() {
+  const std::unique_ptr<Event> after = context_.device().create_event();
+  stream_.record(*after);
+  context_.memory.main->wait(*after);
+}
+
 void PhaseClock::enter(Phase phase) {
   const auto now = std::chrono::steady_clock::now();
   if (current_ != Phase::idle) {

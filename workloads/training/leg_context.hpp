@@ -60,9 +60,11 @@ struct LegContext {
   Recorder& recorder;
   PhaseClock& clock;
   LegRecord& record;
+  Stream* side = nullptr;  ///< the current stream where it is not the main one, see StreamScope
 
   Device& device() const { return environment.device; }
-  Stream& stream() const { return *memory.main; }
+  /// The stream on which layers run.
+  Stream& stream() const { return side != nullptr ? *side : *memory.main; }
   CachingAllocator& allocator() const { return *memory.allocator; }
   /// Type of weights and activations.
   DType model_type() const {
@@ -75,6 +77,23 @@ struct LegContext {
   }
   bool fault(Fault fault) const { return environment.faults.is_on(fault); }
   bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }
+};
+
+/// Makes a side stream the current one of a leg while it lives. Its work starts after what the main
+/// stream was given before.
+class StreamScope {
+ public:
+  StreamScope(LegContext& context, Stream& stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+  /// Orders later work of the main stream after the side stream's.
+  void join();
+
+ private:
+  LegContext& context_;
+  Stream& stream_;
 };
 
 }  // namespace cgconform::workloads

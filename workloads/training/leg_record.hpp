@@ -88,6 +88,8 @@ struct ExecutionRecord {
   std::uint64_t graph_launches = 0;
   std::uint64_t graph_nodes_run = 0;
   std::uint64_t host_executions = 0;  ///< how often host code of the body ran; 0 on replay
+  std::string scope;                  ///< module of the layer; empty for the whole layer
+  std::uint64_t hooks = 0;            ///< pre-forward hooks run just before this replay
 };
 
 /// An operand of a graph node that was not live, or not of the generation seen at capture, when the

@@ -20,20 +20,20 @@ TensorView cell_of(const Buffer& chunk, std::size_t index) {
 }  // namespace
 
 Recorder::Recorder(CachingAllocator& allocator, Stream& stream, bool instrumented)
-    : allocator_(allocator), stream_(stream), instrumented_(instrumented) {}
+    : allocator_(allocator), stream_(&stream), instrumented_(instrumented) {}
 
 void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
                        const TensorView& value) {
   if (muted_) return;
   if (!capturing()) {
-    Buffer snapshot(allocator_, stream_, default_pool, value.dtype, value.shape, "observation");
-    stream_.copy(snapshot.view(), value, "observe " + where.tensor);
+    Buffer snapshot(allocator_, *stream_, default_pool, value.dtype, value.shape, "observation");
+    stream_->copy(snapshot.view(), value, "observe " + where.tensor);
     observations_.push_back({quantity, where, std::move(snapshot)});
     return;
   }
   if (!instrumented_ && quantity != ObservedQuantity::loss) return;
-  Buffer slot(allocator_, stream_, slots_pool_, value.dtype, value.shape, "observation slot");
-  stream_.copy(slot.view(), value, "observe " + where.tensor);
+  Buffer slot(allocator_, *stream_, slots_pool_, value.dtype, value.shape, "observation slot");
+  stream_->copy(slot.view(), value, "observe " + where.tensor);
   slots_->observed.push_back({quantity, where, std::move(slot)});
 }
 
@@ -41,27 +41,27 @@ void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& wher
                     const TensorView& value) {
   if (muted_ || !instrumented_) return;
   if (!capturing()) {
-    checksum(stream_, append({kind, moment, where}), value, "hash " + where.tensor);
+    checksum(*stream_, append({kind, moment, where}), value, "hash " + where.tensor);
     return;
   }
   Buffer cell = slots_->canary.valid() ? std::move(slots_->canary)
-                                       : Buffer(allocator_, stream_, slots_pool_, DType::uint64,
+                                       : Buffer(allocator_, *stream_, slots_pool_, DType::uint64,
                                                 Shape{1}, "hash cell");
-  checksum(stream_, cell.view(), value, "hash " + where.tensor);
+  checksum(*stream_, cell.view(), value, "hash " + where.tensor);
   slots_->hashed.push_back({kind, moment, where, std::move(cell)});
 }
 
 void Recorder::prepare_graph(GraphSlots& slots) {
   if (!instrumented_) return;
   slots.canary =
-      Buffer(allocator_, stream_, default_pool, DType::uint64, Shape{1}, "first hash cell");
-  stream_.fill(slots.canary.view(), 0, "first hash cell");
+      Buffer(allocator_, *stream_, default_pool, DType::uint64, Shape{1}, "first hash cell");
+  stream_->fill(slots.canary.view(), 0, "first hash cell");
 }
 
 bool Recorder::has_run(const GraphSlots& slots) {
   if (slots.hashed.empty()) return false;
   std::uint64_t hash = 0;
-  stream_.download(&hash, slots.hashed.front().cell.view());
+  stream_->download(&hash, slots.hashed.front().cell.view());
   return hash != 0;
 }
 
@@ -85,7 +85,7 @@ void Recorder::collect(const GraphSlots& slots, std::int32_t step, std::int32_t 
   }
   for (const GraphSlots::Hashed& hashed : slots.hashed) {
     const TensorView cell = append({hashed.kind, hashed.moment, at_replay(hashed.where)});
-    stream_.copy(cell, hashed.cell.view(), "collect hash");
+    stream_->copy(cell, hashed.cell.view(), "collect hash");
   }
 }
 
@@ -98,7 +98,7 @@ std::vector<SlotRecord> Recorder::take_slot_records() {
   for (const Buffer& chunk : hash_chunks_) {
     const std::size_t first = values.size();
     values.resize(first + static_cast<std::size_t>(cells_a_chunk));
-    stream_.download(values.data() + first, chunk.view());
+    stream_->download(values.data() + first, chunk.view());
   }
   using Key = std::tuple<SlotKind, std::int32_t, std::int32_t, std::int32_t, bool, std::string>;
   std::map<Key, std::uint64_t> produced;
@@ -121,7 +121,7 @@ std::vector<SlotRecord> Recorder::take_slot_records() {
 TensorView Recorder::append(const HashEntry& entry) {
   const std::size_t index = hash_log_.size() % static_cast<std::size_t>(cells_a_chunk);
   if (index == 0) {
-    hash_chunks_.emplace_back(allocator_, stream_, default_pool, DType::uint64,
+    hash_chunks_.emplace_back(allocator_, *stream_, default_pool, DType::uint64,
                               Shape{cells_a_chunk}, "hash log");
   }
   hash_log_.push_back(entry);

@@ -56,6 +56,8 @@ class Recorder {
   /// Between these calls, observations and hashes become nodes of the graph being captured.
   void begin_graph(GraphSlots& slots, PoolId pool);
   void end_graph();
+  /// The stream on which tensors are produced from now on.
+  void use(Stream& stream) { stream_ = &stream; }
   /// While muted nothing is recorded: the extra runs inside a graph's creation.
   void mute(bool muted) { muted_ = muted; }
 
@@ -77,7 +79,7 @@ class Recorder {
   TensorView append(const HashEntry& entry);
 
   CachingAllocator& allocator_;
-  Stream& stream_;
+  Stream* stream_;
   bool instrumented_;
   bool muted_ = false;
   GraphSlots* slots_ = nullptr;
@@ -85,6 +87,20 @@ class Recorder {
   std::vector<Observation> observations_;
   std::vector<HashEntry> hash_log_;
   std::vector<Buffer> hash_chunks_;
+};
+
+/// Recording into a graph's slots while a scope lasts.
+class GraphRecording {
+ public:
+  GraphRecording(Recorder& recorder, GraphSlots& slots, PoolId pool) : recorder_(recorder) {
+    recorder_.begin_graph(slots, pool);
+  }
+  ~GraphRecording() { recorder_.end_graph(); }
+  GraphRecording(const GraphRecording&) = delete;
+  GraphRecording& operator=(const GraphRecording&) = delete;
+
+ private:
+  Recorder& recorder_;
 };
 
 /// Records the tensors a layer offers under their own names; dropout masks as such.

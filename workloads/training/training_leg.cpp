@@ -49,7 +49,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       loader_(batch_shape(cell), environment.seed),
       batches_(context_, loader_),
       iteration_(context_, *model_, body_, batches_),
-      implementation_(make_capture_implementation(context_, body_, keeper_)) {
+      implementation_(make_capture_implementation(context_, *model_, body_, keeper_)) {
   for (const StageParameter& parameter : model_->parameters()) {
     keeper_.guard(parameter.parameter.weight);
     keeper_.guard(parameter.parameter.main_grad);
@@ -74,6 +74,8 @@ void TrainingLeg::run() {
 void TrainingLeg::training_step(std::int32_t step) {
   const IterationCall call{IterationMode::training, step};
   const std::int32_t microbatches = cell_.config.num_microbatches;
+  context_.clock.enter(Phase::eager);
+  implementation_->begin_step(step);
   context_.clock.enter(Phase::eager);
   zero_gradients();
   batches_.load(call, microbatches, *implementation_);

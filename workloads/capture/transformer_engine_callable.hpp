@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "workloads/capture/capture_implementation.hpp"
+
+namespace cgconform::workloads {
+
+/// Where the graphs of one callable are made, and what they stand on.
+struct CallableCapture {
+  std::int32_t step = 0;
+  PoolId pool = default_pool;
+  std::uint64_t hash_before = 0;  ///< of the guarded tensors, before the warm-up of all callables
+};
+
+/// A forward and a backward graph of a layer, or of one of its modules, for one micro-batch,
+/// captured ahead of time. Input and gradient slots belong to the caller, who lends them to other
+/// callables too; outputs and what is saved for the backward lie in the graph's pool.
+class GraphedCallable {
+ public:
+  /// `sample` is a call of the layer for the micro-batch; its step does not matter.
+  GraphedCallable(LegContext& context, LayerBody& body, GraphKeeper& keeper,
+                  const LayerCall& sample, const TensorView& input, const TensorView& grad_output);
+
+  // One eager run on the static inputs, along the order. The measured one also notes how many
+  // launches a capture must show.
+  void warm_up_forward(bool measured);
+  void warm_up_backward(bool measured);
+
+  void capture_forward(const CallableCapture& capture);
+  /// Also gives what only this backward needed back to the pool.
+  void capture_backward(const CallableCapture& capture);
+  /// Nothing captured from now on reads the input's gradient.
+  void give_back_grad_input() { grad_input_.reset(); }
+
+  /// Run in order just before every replay of the forward: the waits for parameters that are being
+  /// gathered.
+  void set_hooks(std::vector<std::function<void()>> hooks) { hooks_ = std::move(hooks); }
+
+  /// Copies the input into its slot unless it lies there, replays, and returns the static output.
+  TensorView forward(const LayerCall& call, const TensorView& input);
+  TensorView backward(const LayerCall& call, const TensorView& grad_output);
+
+  void destroy();
+
+ private:
+  /// Runs `run` as a capture would see it and keeps the number of its launches.
+  void warm_up(bool measured, std::uint64_t& launches, const std::function<void()>& run);
+  CaptureRequest request(bool forward, const CallableCapture& capture) const;
+
+  LegContext& context_;
+  LayerBody& body_;
+  GraphKeeper& keeper_;
+  LayerCall sample_;
+  TensorView input_;
+  TensorView grad_output_;
+  std::vector<std::function<void()>> hooks_;
+  std::uint64_t forward_launches_ = 0;  ///< of the body when it last ran eagerly
+  std::uint64_t backward_launches_ = 0;
+  std::uint64_t forward_replays_ = 0;
+  std::uint64_t backward_replays_ = 0;
+
+  Buffer output_;
+  Buffer grad_input_;
+  SavedActivations saved_;
+  SavedActivations eager_saved_;  ///< of a forward that sabotage ran eagerly
+  TensorView output_view_;
+  TensorView grad_input_view_;
+  CapturedGraph forward_graph_;
+  CapturedGraph backward_graph_;
+};
+
+}  // namespace cgconform::workloads

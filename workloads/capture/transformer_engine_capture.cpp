@@ -1,0 +1,332 @@
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/deferred_gradients.hpp"
+#include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/transformer_engine_callable.hpp"
+#include "workloads/capture/transformer_engine_plan.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr std::uint8_t left_over_byte = 0x3F;  // finite and not zero in every floating-point type
+
+/// A piece of a layer that is captured or run eagerly as a whole.
+struct LayerPiece {
+  Layer* module = nullptr;
+  std::string_view scope;  ///< empty for the whole layer
+  bool opens = true;
+  bool closes = true;
+  bool captured = false;
+
+  LayerCall call(const LayerCall& of_layer) const {
+    LayerCall piece = of_layer;
+    piece.module = module;
+    piece.scope = scope;
+    piece.opens = opens;
+    piece.closes = closes;
+    return piece;
+  }
+};
+
+/// The pieces of a layer in order of execution: the layer itself where all of its modules are
+/// captured or none is, else its modules.
+std::vector<LayerPiece> pieces_of(Layer& layer, const CapturePlan& plan) {
+  const auto is_captured = [&](const LayerModule& module) {
+    return std::find(plan.captured_modules.begin(), plan.captured_modules.end(), module.scope) !=
+           plan.captured_modules.end();
+  };
+  const std::span<const LayerModule> modules = layer.modules();
+  const auto count = std::count_if(modules.begin(), modules.end(), is_captured);
+  if (count == 0 || count == static_cast<std::ptrdiff_t>(modules.size())) {
+    return {{.module = &layer, .captured = count != 0}};
+  }
+  std::vector<LayerPiece> pieces;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    pieces.push_back({.module = modules[i].layer,
+                      .scope = modules[i].scope,
+                      .opens = i == 0,
+                      .closes = i + 1 == modules.size(),
+                      .captured = is_captured(modules[i])});
+  }
+  return pieces;
+}
+
+/// `transformer_engine`, as TECudaGraphHelper and make_graphed_callables do it: between two steps,
+/// when the warm-up steps have run, the forward and backward of every layer, or of the modules the
+/// scope names, are captured ahead of time in the order in which the pipeline schedule runs them.
+/// Validation, and what the scope leaves out, run eagerly.
+class TransformerEngineCapture final : public CaptureImplementation {
+ public:
+  TransformerEngineCapture(LegContext& context, StageModel& model, LayerBody& body,
+                           GraphKeeper& keeper)
+      : context_(context),
+        model_(model),
+        body_(body),
+        keeper_(keeper),
+        layers_(body),
+        deferred_(context),
+        warmup_stream_(context.device().create_stream("graph warm-up")),
+        parameters_ready_(context.device().create_event()) {
+    for (Layer* layer : model.layers()) pieces_.push_back(pieces_of(*layer, context.plan));
+    if (!context.plan.captures_anything()) return;
+    plan_ = std::make_unique<CallablePlan>(capture_order(layout()).order,
+                                           std::vector{static_cast<std::int32_t>(pieces_.size())});
+  }
+
+  void begin_step(std::int32_t step) override {
+    context_.stream().record(*parameters_ready_);
+    if (plan_ && step == context_.plan.warmup_steps) create_graphs(step);
+  }
+
+  void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
+
+  TensorView forward(const LayerCall& call, const TensorView& input) override {
+    if (!replays(call)) return forward_eagerly(call, input);
+    TensorView value = input;
+    for (const LayerPiece& piece : pieces(call)) {
+      const LayerCall part = piece.call(call);
+      value = piece.captured ? callable(call).forward(part, value) : forward_eagerly(part, value);
+    }
+    return value;
+  }
+
+  TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
+    if (!replays(call)) return backward_eagerly(call, grad_output);
+    TensorView grad = grad_output;
+    const std::vector<LayerPiece>& all = pieces(call);
+    for (auto piece = all.rbegin(); piece != all.rend(); ++piece) {
+      const LayerCall part = piece->call(call);
+      if (piece->captured) {
+        grad = callable(call).backward(part, grad);
+        deferred_.hand_out(part);
+      } else {
+        grad = backward_eagerly(part, grad);
+      }
+    }
+    return grad;
+  }
+
+  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+
+  void end_schedule_call(const IterationCall& call) override {
+    if (call.mode == IterationMode::training) deferred_.finish();
+  }
+
+  bool captured() const override { return created_; }
+
+  void destroy() override {
+    layers_.clear();
+    deferred_.clear();
+    for (auto callable = callables_.rbegin(); callable != callables_.rend(); ++callable) {
+      callable->destroy();
+    }
+    callables_.clear();
+    inputs_.clear();
+    grad_output_.reset();
+  }
+
+ private:
+  /// The stage's layers are one chunk of the model.
+  static constexpr std::int32_t chunk = 0;
+
+  CaptureLayout layout() const {
+    const matrix::TrainingConfig& config = context_.cell.config;
+    const std::int32_t stages = config.pipeline_model_parallel_size;
+    const Communicator* gang = context_.environment.gang;
+    return {.pipeline_stages = stages,
+            .rank = stages > 1 && gang != nullptr ? gang->rank() % stages : 0,
+            .microbatches = config.num_microbatches};
+  }
+
+  std::int32_t position(const LayerCall& call) const { return call.layer - model_.first_layer(); }
+
+  const std::vector<LayerPiece>& pieces(const LayerCall& call) const {
+    return pieces_.at(static_cast<std::size_t>(position(call)));
+  }
+
+  bool replays(const LayerCall& call) const { return created_ && !call.validation; }
+
+  GraphedCallable& callable(const LayerCall& call) {
+    // F04a: the first micro-batch's graphs serve all that are in flight.
+    const std::int32_t captured =
+        context_.fault(Fault::f04a_shared_output_slot) ? 1 : plan_->microbatches();
+    return callables_.at(plan_->index(chunk, call.microbatch % captured, position(call)));
+  }
+
+  TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
+    TensorView output;
+    keeper_.run_eagerly(layer_execution(call, true),
+                        [&] { output = layers_.forward(call, input); });
+    return output;
+  }
+
+  TensorView backward_eagerly(const LayerCall& call, const TensorView& grad_output) {
+    TensorView grad_input;
+    keeper_.run_eagerly(layer_execution(call, false),
+                        [&] { grad_input = layers_.backward(call, grad_output); });
+    return grad_input;
+  }
+
+  void create_graphs(std::int32_t step) {
+    context_.clock.enter(Phase::warmup);
+    make_callables(step);
+    // Between steps gradients count for nothing; the capture has to leave them zero, and all other
+    // state as it was.
+    zero_gradients();
+    const std::uint64_t hash_before = keeper_.hash_guarded();
+    warm_up();
+    zero_gradients();
+    capture(step, hash_before);
+    created_ = true;
+  }
+
+  Buffer static_buffer(const char* label) {
+    return Buffer(context_.allocator(), context_.stream(), default_pool, context_.model_type(),
+                  context_.hidden_shape(), label);
+  }
+
+  void make_callables(std::int32_t step) {
+    for (std::int32_t set = 0; set < plan_->input_set_count(); ++set) {
+      inputs_.push_back(static_buffer("static input"));
+      context_.stream().fill(inputs_.back().view(), 0, "sample input");
+    }
+    // All gradients of outputs have one shape, so that all backward graphs share one slot.
+    grad_output_ = static_buffer("static grad_output");
+    context_.stream().fill(grad_output_.view(), left_over_byte, "sample gradient");
+    for (std::int32_t microbatch = 0; microbatch < plan_->microbatches(); ++microbatch) {
+      for (std::size_t local = 0; local < pieces_.size(); ++local) {
+        const auto set = static_cast<std::size_t>(plan_->input_sets()[callables_.size()]);
+        callables_.emplace_back(context_, body_, keeper_, sample_call(step, microbatch, local),
+                                inputs_.at(set).view(), grad_output_.view());
+        callables_.back().set_hooks(hooks());
+      }
+    }
+  }
+
+  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, std::size_t local) const {
+    const std::vector<LayerPiece>& all = pieces_[local];
+    const auto captured = std::find_if(all.begin(), all.end(),
+                                       [](const LayerPiece& piece) { return piece.captured; });
+    return captured->call({.layer = model_.first_layer() + static_cast<std::int32_t>(local),
+                           .step = step,
+                           .microbatch = microbatch});
+  }
+
+  /// Where the optimizer's parameters are gathered while layers run, a layer waits for its own.
+  std::vector<std::function<void()>> hooks() {
+    const matrix::TrainingConfig& config = context_.cell.config;
+    if (!config.use_distributed_optimizer || !config.overlap_param_gather) return {};
+    return {[this] { context_.stream().wait(*parameters_ready_); }};
+  }
+
+  void zero_gradients() {
+    for (const StageParameter& parameter : model_.parameters()) {
+      context_.stream().fill(parameter.parameter.main_grad, 0, "zero " + parameter.name);
+    }
+  }
+
+  /// Visits the callables of a pass: layers upwards in forward, downwards in backward.
+  template <typename Visit>
+  void for_each_callable(const OrderedPass& pass, const Visit& visit) {
+    const std::int32_t count = plan_->layers(pass.chunk);
+    for (std::int32_t i = 0; i < count; ++i) {
+      const std::int32_t layer = pass.forward ? i : count - 1 - i;
+      visit(callables_.at(plan_->index(pass.chunk, pass.microbatch, layer)));
+    }
+  }
+
+  void warm_up() {
+    const TensorView& state = context_.rng.seed_and_offset;
+    const Buffer kept(context_.allocator(), context_.stream(), default_pool, state.dtype,
+                      state.shape, "random state kept over warm-up");
+    context_.stream().copy(kept.view(), state, "keep random state over warm-up");
+    {
+      StreamScope side(context_, *warmup_stream_);
+      const std::int32_t runs = inner_warmups(
+          context_.plan.warmup_steps, context_.cell.config.num_microbatches, plan_->microbatches());
+      for (std::int32_t run = 0; run < runs; ++run) warm_up_once(run + 1 == runs);
+      side.join();
+    }
+    context_.stream().copy(state, kept.view(), "restore random state after warm-up");
+  }
+
+  void warm_up_once(bool measured) {
+    for (const OrderedPass& pass : plan_->passes()) {
+      for_each_callable(pass, [&](GraphedCallable& callable) {
+        if (pass.forward) {
+          callable.warm_up_forward(measured);
+        } else {
+          callable.warm_up_backward(measured);
+        }
+      });
+    }
+  }
+
+  void capture(std::int32_t step, std::uint64_t hash_before) {
+    CallableCapture target{.step = step, .hash_before = hash_before};
+    bool pool_is_open = false;
+    const auto enter_pool = [&] {
+      if (pool_is_open && !context_.plan.separate_pools) return;
+      target.pool = keeper_.create_pool(context_.plan.separate_pools
+                                            ? fmt::format("graph {}", context_.record.graphs.size())
+                                            : "graph");
+      keeper_.ledger().open_captures(target.pool);
+      pool_is_open = true;
+    };
+    GraphedCallable* sent = nullptr;  // of the last backward pass, whose gradient leaves the stage
+    for (const OrderedPass& pass : plan_->passes()) {
+      GraphedCallable* above = nullptr;
+      for_each_callable(pass, [&](GraphedCallable& callable) {
+        enter_pool();
+        if (pass.forward) {
+          callable.capture_forward(target);
+          return;
+        }
+        callable.capture_backward(target);
+        if (above != nullptr) above->give_back_grad_input();
+        above = &callable;
+      });
+      if (above == nullptr) continue;
+      // By the end of a chunk's backward the gradient sent after the one before has arrived.
+      if (sent != nullptr) sent->give_back_grad_input();
+      sent = above;
+    }
+    keeper_.ledger().close_captures();
+    body_.faults().after_last_capture(target.pool);
+  }
+
+  LegContext& context_;
+  StageModel& model_;
+  LayerBody& body_;
+  GraphKeeper& keeper_;
+  EagerLayers layers_;
+  DeferredGradients deferred_;
+  std::unique_ptr<Stream> warmup_stream_;
+  std::unique_ptr<Event> parameters_ready_;
+  std::vector<std::vector<LayerPiece>> pieces_;  ///< by layer of the stage
+  std::unique_ptr<CallablePlan> plan_;           ///< null where nothing is captured
+  std::vector<Buffer> inputs_;                   ///< static input sets
+  Buffer grad_output_;
+  std::deque<GraphedCallable> callables_;  ///< by place
+  bool created_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureImplementation> make_transformer_engine_capture(LegContext& context,
+                                                                       StageModel& model,
+                                                                       LayerBody& body,
+                                                                       GraphKeeper& keeper) {
+  return std::make_unique<TransformerEngineCapture>(context, model, body, keeper);
+}
+
+}  // namespace cgconform::workloads
