@@ -24,6 +24,7 @@ struct BadInput {
 };
 
 /// Names the row in CTest.
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's own name
 void PrintTo(const BadInput& row, std::ostream* out) {
   *out << row.name;
 }

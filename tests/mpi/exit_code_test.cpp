@@ -23,6 +23,7 @@ struct ExitRow {
 };
 
 /// Names the row in CTest.
+// NOLINTNEXTLINE(readability-identifier-naming): GoogleTest's own name
 void PrintTo(const ExitRow& row, std::ostream* out) {
   *out << row.name;
 }

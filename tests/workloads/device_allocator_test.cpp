@@ -118,6 +118,7 @@ TEST(CachingAllocator, PoisonFillsFreeBlocksInStreamOrderAndLeavesLiveOnes) {
   f.stream->launch(set(gone.view(), 2.0F));
   const TensorView freed = gone.view();
   gone.reset();
+  f.stream->synchronize();
   f.device->reset_counters();
   f.allocator.poison_free_blocks(default_pool, 0xFF, *f.stream);
   EXPECT_EQ(f.device->counters().eager_launches, 0U);

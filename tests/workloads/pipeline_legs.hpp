@@ -24,6 +24,7 @@ inline std::vector<RankLeg> run_ranks(const matrix::Cell& cell, const LegRequest
   const auto store = std::make_shared<MemoryStore>();
   std::vector<RankLeg> legs(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       RankLeg& leg = legs[static_cast<std::size_t>(rank)];

@@ -42,6 +42,7 @@ CallablePlan plan_of(const CaptureLayout& layout, std::int32_t layers_per_chunk 
 /// Callables of a pass, as places in the plan.
 std::vector<std::size_t> callables_of(const CallablePlan& plan, const OrderedPass& pass) {
   std::vector<std::size_t> places;
+  places.reserve(static_cast<std::size_t>(plan.layers(pass.chunk)));
   for (std::int32_t layer = 0; layer < plan.layers(pass.chunk); ++layer) {
     places.push_back(plan.index(pass.chunk, pass.microbatch, layer));
   }

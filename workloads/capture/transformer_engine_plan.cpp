@@ -49,14 +49,15 @@ std::size_t CallablePlan::index(std::int32_t chunk, std::int32_t microbatch,
                                 std::int32_t layer) const {
   std::int32_t layers_before = 0;
   for (std::int32_t earlier = 0; earlier < chunk; ++earlier) layers_before += layers(earlier);
-  return static_cast<std::size_t>(layers_before * microbatches_ + microbatch * layers(chunk) +
-                                  layer);
+  const std::int32_t place = layers_before * microbatches_ + microbatch * layers(chunk) + layer;
+  return static_cast<std::size_t>(place);
 }
 
 void CallablePlan::assign_inputs() {
   const std::int32_t all_layers =
       std::accumulate(layers_per_chunk_.begin(), layers_per_chunk_.end(), 0);
-  input_sets_.assign(static_cast<std::size_t>(all_layers * microbatches_), -1);
+  const std::int32_t callables = all_layers * microbatches_;
+  input_sets_.assign(static_cast<std::size_t>(callables), -1);
   std::deque<std::int32_t> finished;
   for (const OrderedPass& pass : passes_) {
     for (std::int32_t layer = 0; layer < layers(pass.chunk); ++layer) {
