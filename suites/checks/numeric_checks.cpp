@@ -51,7 +51,9 @@ bool is_accumulation_fault(const LegDifference& difference) {
     const bool follows = outcome.quantity == ObservedQuantity::main_grad ||
                          outcome.quantity == ObservedQuantity::weight ||
                          outcome.quantity == ObservedQuantity::optimizer_state ||
-                         outcome.where.step > first->where.step;
+                         outcome.where.step > first->where.step ||
+                         // A step's validation runs on the weights that the step left.
+                         (outcome.where.validation && outcome.where.step == first->where.step);
     if (!follows && outcome.differs()) return false;
   }
   return true;

@@ -167,5 +167,19 @@ TEST(HealthyCells, AnIterationCapturedAtItsFirstCallPasses) {
   }
 }
 
+TEST(AccumulationFault, IsNamedAlsoWhereEveryStepIsFollowedByValidation) {
+  matrix::Cell cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
+  cell.config.num_layers = 2;
+  cell.config.hidden_size = 8;
+  cell.config.num_attention_heads = 2;
+  cell.config.seq_length = 8;
+  cell.config.num_microbatches = 3;
+  cell.shape.eval_interval = 1;
+  const CellResult result =
+      run_in_process({.cell = cell, .faults = {workloads::Fault::f14b_accumulate_never_zeroed}});
+  EXPECT_EQ(result.verdict, Verdict::fail_grad_accum) << result.reason;
+}
+
 }  // namespace
 }  // namespace cgconform::suites
