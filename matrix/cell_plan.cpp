@@ -1,11 +1,14 @@
 #include "matrix/cell_plan.hpp"
 
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "matrix/covering_array.hpp"
 #include "matrix/error.hpp"
-#include "matrix/pairwise.hpp"
+#include "matrix/value_tuples.hpp"
 
 namespace cgconform::matrix {
 namespace {
@@ -14,6 +17,9 @@ constexpr std::string_view filter_place = "--filter";
 
 /// Legs a cell runs at least: eager and graph, each with a repeat.
 constexpr std::uint64_t legs_per_cell = 4;
+
+/// Cells that coverage chooses its order from; of more, as many by chance.
+constexpr std::size_t most_ordered_cells = std::size_t{1} << 20U;
 
 }  // namespace
 
@@ -52,22 +58,55 @@ CellPlan::CellPlan(Matrix matrix, const PlanOptions& options)
   if (!options_.filter.empty()) {
     filter_ = Filter::compile(options_.filter, expansion_.matrix().axes, filter_place);
   }
-  if (expansion_.matrix().strategy.kind == Strategy::Kind::t_wise) {
+  if (!options_.ids.empty()) {
+    choose_ids();
+  } else if (expansion_.matrix().strategy.kind == Strategy::Kind::t_wise) {
     CellClassifier judge(
         expansion_, [this](std::span<const std::uint32_t> at) { return expansion_.admits(at); },
         options_.device);
-    chosen_ = pairwise_cells(expansion_, judge, options_.seed);
+    chosen_ = covering_cells(expansion_, judge, options_.seed);
   }
-  refuse_empty();
+  if (!options_.allow_empty) refuse_empty();
+  if (options_.coverage_first) put_coverage_first();
+}
+
+void CellPlan::choose_ids() {
+  std::vector<std::uint64_t>& indexes = chosen_.emplace();
+  for (const std::string& id : options_.ids) {
+    const auto index = expansion_.find(id);
+    if (!index) {
+      throw InputError(fmt::format("matrix {} has no cell {}", expansion_.matrix().name, id));
+    }
+    indexes.push_back(*index);
+  }
+  std::sort(indexes.begin(), indexes.end());
+  indexes.erase(std::unique(indexes.begin(), indexes.end()), indexes.end());
 }
 
 bool CellPlan::selects(std::span<const std::uint32_t> coordinates) const {
   return (!filter_ || filter_->selects(coordinates)) && expansion_.admits(coordinates);
 }
 
+bool CellPlan::in_shard(std::span<const std::uint32_t> coordinates) const {
+  if (options_.shard.count == 1) return true;
+  fmt::memory_buffer id;
+  append_id(expansion_.axes(), coordinates, id);
+  return options_.shard.holds(hash_id({id.data(), id.size()}));
+}
+
 CellClassifier CellPlan::classifier() const {
-  // The filter picks among the cells that pairwise chose, none of which is a duplicate; to judge
-  // them as they were chosen, only include and exclude count.
+  // A shard takes no part in this: a cell that equals one of another shard is run there.
+  if (!options_.ids.empty()) {
+    return CellClassifier(
+        expansion_,
+        [this](std::span<const std::uint32_t> at) {
+          return selects(at) &&
+                 std::binary_search(chosen_->begin(), chosen_->end(), expansion_.index_of(at));
+        },
+        options_.device);
+  }
+  // The filter picks among the cells that the strategy chose, none of which is a duplicate; to
+  // judge them as they were chosen, only include and exclude count.
   const bool filtered = !chosen_.has_value();
   return CellClassifier(
       expansion_,
@@ -77,17 +116,56 @@ CellClassifier CellPlan::classifier() const {
       options_.device);
 }
 
-void CellPlan::for_each(const std::function<bool(const Entry&)>& visit) const {
-  CellClassifier judge = classifier();
-  Coordinates at;
+void CellPlan::walk(std::uint64_t round,
+                    const std::function<bool(std::uint64_t, const Coordinates&)>& visit) const {
   const std::uint64_t count = chosen_ ? chosen_->size() : expansion_.size();
+  const ShuffledOrder shuffled(count, round_seed(options_.seed, round));
+  Coordinates at;
   for (std::uint64_t i = 0; i < count; ++i) {
-    const std::uint64_t index = chosen_ ? (*chosen_)[i] : i;
+    const std::uint64_t place = options_.shuffle ? shuffled[i] : i;
+    const std::uint64_t index = chosen_ ? (*chosen_)[place] : place;
     expansion_.coordinates(index, at);
-    if (!selects(at)) continue;
-    const Classification& classification = judge.classify(at);
-    if (!visit({index, at, classification, judge.cell(), judge.normalised()})) return;
+    if (selects(at) && in_shard(at) && !visit(index, at)) return;
   }
+}
+
+void CellPlan::put_coverage_first() {
+  CellClassifier judge = classifier();
+  std::vector<std::uint64_t> running;
+  std::uint64_t seen = 0;
+  std::mt19937_64 random(options_.seed);
+  walk(1, [&](std::uint64_t index, const Coordinates& at) {
+    if (judge.classify(at).status != CellStatus::run) return true;
+    ++seen;
+    if (running.size() < most_ordered_cells) {
+      running.push_back(index);
+    } else if (const std::uint64_t place = random() % seen; place < running.size()) {
+      running[place] = index;
+    }
+    return true;
+  });
+  const TupleNumbers pairs(expansion_, 2);
+  std::vector<bool> covered(pairs.count(), false);
+  front_ = order_by_gain(expansion_, pairs, running, covered);
+  front_sorted_ = front_;
+  std::sort(front_sorted_.begin(), front_sorted_.end());
+}
+
+void CellPlan::for_each(const std::function<bool(const Entry&)>& visit, std::uint64_t round) const {
+  CellClassifier judge = classifier();
+  const auto visit_cell = [&](std::uint64_t index, const Coordinates& at) {
+    const Classification& classification = judge.classify(at);
+    return visit({index, at, classification, judge.cell(), judge.normalised()});
+  };
+  Coordinates at;
+  for (const std::uint64_t index : front_) {
+    expansion_.coordinates(index, at);
+    if (!visit_cell(index, at)) return;
+  }
+  walk(round, [&](std::uint64_t index, const Coordinates& coordinates) {
+    const bool at_front = std::binary_search(front_sorted_.begin(), front_sorted_.end(), index);
+    return at_front || visit_cell(index, coordinates);
+  });
 }
 
 PlanTotals CellPlan::totals() const {
@@ -119,7 +197,7 @@ void CellPlan::refuse_empty() const {
   const Matrix& matrix = expansion_.matrix();
   if (chosen_ && chosen_->empty()) {
     throw InputError(fmt::format(
-        "{}, strategy: every cell is refused or excluded, so pairwise has none to choose; "
+        "{}, strategy: every cell is refused or excluded, so the strategy has none to choose; "
         "'exhaustive' lists the reasons",
         matrix.source));
   }

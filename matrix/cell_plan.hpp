@@ -9,14 +9,20 @@
 #include <vector>
 
 #include "matrix/cell_classifier.hpp"
+#include "matrix/cell_order.hpp"
 #include "matrix/expansion.hpp"
 
 namespace cgconform::matrix {
 
 struct PlanOptions {
   std::string filter;      ///< expression of the command line; empty for all cells
-  std::uint64_t seed = 0;  ///< of the choices a strategy makes
+  std::uint64_t seed = 0;  ///< of the choices a strategy makes, and of the order
   TargetDevice device = TargetDevice::reference;
+  std::vector<std::string> ids{};  ///< of the cells to take, whatever the strategy; empty for all
+  Shard shard{};
+  bool shuffle = false;
+  bool coverage_first = false;  ///< the cells that run, those first that add most pairs of values
+  bool allow_empty = false;     ///< no error where nothing is selected
 };
 
 /// Counts over the cells of a plan: `total = run + refused + skipped`.
@@ -55,9 +61,11 @@ class CellPlan {
   const Expansion& expansion() const { return expansion_; }
   TargetDevice device() const { return options_.device; }
 
-  /// Visits the selected cells: by index under `exhaustive`, by falling gain of coverage under
-  /// `pairwise`. Ends early where `visit` returns false.
-  void for_each(const std::function<bool(const Entry&)>& visit) const;
+  /// Visits the selected cells. Their order is by index under `exhaustive`, by falling gain of
+  /// coverage under a strategy that chooses, and by seed where it is shuffled: each round by its
+  /// own. With coverage first, the cells that run stand at the front as long as each adds a pair of
+  /// values; all others follow. Ends early where `visit` returns false.
+  void for_each(const std::function<bool(const Entry&)>& visit, std::uint64_t round = 1) const;
 
   PlanTotals totals() const;
 
@@ -66,14 +74,22 @@ class CellPlan {
 
  private:
   bool selects(std::span<const std::uint32_t> coordinates) const;
+  bool in_shard(std::span<const std::uint32_t> coordinates) const;
   /// Cells of which an equal one is a duplicate.
   CellClassifier classifier() const;
+  void choose_ids();
+  void put_coverage_first();
+  /// Calls `visit` with the index and the coordinates of each selected cell in the base order.
+  void walk(std::uint64_t round,
+            const std::function<bool(std::uint64_t, const Coordinates&)>& visit) const;
   void refuse_empty() const;
 
   Expansion expansion_;
   PlanOptions options_;
   std::optional<Filter> filter_;
-  std::optional<std::vector<std::uint64_t>> chosen_;  ///< of a strategy that chooses
+  std::optional<std::vector<std::uint64_t>> chosen_;  ///< by ids or by a strategy that chooses
+  std::vector<std::uint64_t> front_;                  ///< that coverage puts first
+  std::vector<std::uint64_t> front_sorted_;
 };
 
 /// Relative cost of a cell: layers times micro-batches times steps, over its eager and graph legs

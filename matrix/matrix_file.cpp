@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "matrix/axis_builder.hpp"
+#include "matrix/covering_array.hpp"
 #include "matrix/error.hpp"
 #include "matrix/json_document.hpp"
 #include "matrix/matrix.hpp"
@@ -217,8 +218,14 @@ class MatrixReader {
       matrix_.strategy.kind = Strategy::Kind::t_wise;
       return;
     }
-    if (name.starts_with("t-wise:")) {
-      builder_.fail("strategy", fmt::format("'{}' is not built yet; use 'pairwise'", name));
+    if (constexpr std::string_view prefix = "t-wise:"; name.starts_with(prefix)) {
+      const std::string width = name.substr(prefix.size());
+      if (width.size() != 1 || width[0] < '2' || width[0] > '0' + widest_tuples) {
+        builder_.fail("strategy", fmt::format("'{}': expected t-wise:N with N from 2 to {}", name,
+                                              widest_tuples));
+      }
+      matrix_.strategy = {Strategy::Kind::t_wise, width[0] - '0'};
+      return;
     }
     builder_.fail("strategy", fmt::format("unknown strategy '{}'{}", name,
                                           nearest_hint(name, known_strategies)));

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "matrix/error.hpp"
-#include "matrix/pairwise.hpp"
+#include "matrix/value_tuples.hpp"
 
 namespace cgconform::matrix {
 namespace {
@@ -47,21 +47,24 @@ std::string message_of(std::string_view tail, std::string filter) {
   return "(accepted)";
 }
 
-/// The pairs that cells standing as `wanted` hold.
-std::set<std::size_t> pairs_of(const CellPlan& plan, bool running_only) {
-  const PairNumbers numbers(plan.expansion());
-  std::set<std::size_t> pairs;
+/// The tuples of so many values that the usable cells of a plan hold.
+std::set<std::uint64_t> tuples_of(const CellPlan& plan, bool running_only, std::size_t width = 2) {
+  const TupleNumbers numbers(plan.expansion(), width);
+  std::set<std::uint64_t> tuples;
   plan.for_each([&](const CellPlan::Entry& entry) {
     const Classification& result = entry.classification;
     const bool same =
         result.skip == SkipReason::duplicate || result.skip == SkipReason::no_device_effect;
     if (result.status == CellStatus::refused || same) return true;
     if (running_only && result.status != CellStatus::run) return true;
-    numbers.for_each(plan.expansion(), entry.coordinates,
-                     [&](std::size_t pair) { pairs.insert(pair); });
+    numbers.for_each(entry.coordinates, [&](std::uint64_t tuple) { tuples.insert(tuple); });
     return true;
   });
-  return pairs;
+  return tuples;
+}
+
+std::string t_wise(std::size_t width) {
+  return R"(, "strategy": "t-wise:)" + std::to_string(width) + '"';
 }
 
 TEST(CellPlan, WalksByIndexAndStopsWhenTold) {
@@ -100,9 +103,44 @@ TEST(CellPlan, RefusesAMatrixThatExcludesEverything) {
 TEST(Pairwise, CoversEveryPairThatIsPossible) {
   const CellPlan everything = plan_of("");
   const CellPlan chosen = plan_of(R"(, "strategy": "pairwise")");
-  EXPECT_EQ(pairs_of(chosen, true), pairs_of(everything, true));
-  EXPECT_EQ(pairs_of(chosen, false), pairs_of(everything, false));
+  EXPECT_EQ(tuples_of(chosen, true), tuples_of(everything, true));
+  EXPECT_EQ(tuples_of(chosen, false), tuples_of(everything, false));
   EXPECT_LT(indexes(chosen).size(), indexes(everything).size() / 20);
+}
+
+class TWise : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(TWise, CoversEveryTupleThatIsPossible) {
+  const std::size_t width = GetParam();
+  const CellPlan everything = plan_of("");
+  const CellPlan chosen = plan_of(t_wise(width));
+  EXPECT_EQ(tuples_of(chosen, true, width), tuples_of(everything, true, width));
+  EXPECT_EQ(tuples_of(chosen, false, width), tuples_of(everything, false, width));
+  EXPECT_EQ(chosen.totals().refused, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, TWise, testing::Values(2, 3, 4, 5, 6));
+
+TEST(TWise, GrowsWithItsWidthAndStaysFarBelowEverything) {
+  const std::size_t everything = indexes(plan_of("")).size();
+  std::size_t before = 0;
+  for (const std::size_t width : {2U, 3U, 4U}) {
+    const std::size_t cells = indexes(plan_of(t_wise(width))).size();
+    EXPECT_GT(cells, before);
+    // At least as many as the largest axes have tuples; greedy choices need a few times that.
+    EXPECT_LT(cells, everything / 3) << width;
+    before = cells;
+  }
+  EXPECT_EQ(indexes(plan_of(t_wise(2))), indexes(plan_of(R"(, "strategy": "pairwise")")));
+}
+
+TEST(TWise, RefusesMoreTuplesThanItKeeps) {
+  std::string values = "1";
+  for (int value = 2; value <= 64; ++value) values += "," + std::to_string(value);
+  const std::string axes = R"({"name": "m", "axes": {"steps": [)" + values + R"(], "vocab": [)" +
+                           values + R"(], "ffn": [)" + values + R"(], "microbatches": [)" + values +
+                           R"(]}, "strategy": "t-wise:4"})";
+  EXPECT_THROW(CellPlan(read_matrix(axes, "m.json"), {}), InputError);
 }
 
 TEST(Pairwise, ChoosesNoRefusedCellAndNoDuplicate) {
@@ -114,13 +152,12 @@ TEST(Pairwise, ChoosesNoRefusedCellAndNoDuplicate) {
 
 TEST(Pairwise, CoversMostWithItsFirstCells) {
   const CellPlan plan = plan_of(R"(, "strategy": "pairwise")");
-  const PairNumbers numbers(plan.expansion());
-  std::set<std::size_t> covered;
+  const TupleNumbers numbers(plan.expansion(), 2);
+  std::set<std::uint64_t> covered;
   std::vector<std::size_t> gains;
   plan.for_each([&](const CellPlan::Entry& entry) {
     const std::size_t before = covered.size();
-    numbers.for_each(plan.expansion(), entry.coordinates,
-                     [&](std::size_t pair) { covered.insert(pair); });
+    numbers.for_each(entry.coordinates, [&](std::uint64_t pair) { covered.insert(pair); });
     const std::size_t gain = covered.size() - before;
     EXPECT_GT(gain, 0U);
     if (entry.classification.status == CellStatus::run) gains.push_back(gain);

@@ -33,6 +33,8 @@ TEST(MatrixFile, ReadsAxesDefaultsAndStrategy) {
                                     "my.json");
   EXPECT_EQ(matrix.name, "mine");
   EXPECT_EQ(matrix.strategy.kind, Strategy::Kind::t_wise);
+  EXPECT_EQ(matrix.strategy.width, 2);
+  EXPECT_EQ(read_matrix(R"({"name": "m", "strategy": "t-wise:4"})", "m.json").strategy.width, 4);
   EXPECT_EQ(matrix.limits.max_ranks, 2);
   EXPECT_EQ(matrix.limits.deadline_seconds, 30);
   const Expansion expansion(matrix);
@@ -123,6 +125,10 @@ TEST(MatrixFile, RefusesUnknownNamesWithTheNearest) {
                         "'hidden_size'"));
   EXPECT_THAT(message_of(R"({"name": "m", "strategy": "pairwize"})"),
               HasSubstr("the nearest is 'pairwise'"));
+  for (const char* width : {"", "1", "7", "03", "x", "-2"}) {
+    EXPECT_THAT(message_of(std::string(R"({"name": "m", "strategy": "t-wise:)") + width + "\"}"),
+                HasSubstr("expected t-wise:N with N from 2 to 6"));
+  }
   EXPECT_THAT(message_of(R"({"name": "m", "limits": {"max_rank": 2}})"),
               HasSubstr("the nearest is 'max_ranks'"));
   EXPECT_THAT(
