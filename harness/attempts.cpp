@@ -67,14 +67,15 @@ CellResult merge_attempts(const CellResult& first, const CellResult& second) {
   return result;
 }
 
+bool was_killed(const CellResult& result) {
+  return std::any_of(result.ranks.begin(), result.ranks.end(), [](const RankReport& report) {
+    return report.abnormal_end && !report.abnormal_end->ended_by_peer &&
+           report.abnormal_end->signal == SIGKILL;
+  });
+}
+
 bool deserves_second_attempt(const CellResult& result, bool fresh) {
-  if (fresh || !suites::is_bad(result.verdict)) return false;
-  const bool killed =
-      std::any_of(result.ranks.begin(), result.ranks.end(), [](const RankReport& report) {
-        return report.abnormal_end && !report.abnormal_end->ended_by_peer &&
-               report.abnormal_end->signal == SIGKILL;
-      });
-  return !killed;
+  return !fresh && suites::is_bad(result.verdict) && !was_killed(result);
 }
 
 }  // namespace cgconform::harness

@@ -14,6 +14,10 @@ suites::CellResult judge_attempt(const FinishedAttempt& attempt);
 suites::CellResult merge_attempts(const suites::CellResult& first,
                                   const suites::CellResult& second);
 
+/// True where a KILL ended a worker of the cell's gang. It comes from outside: the user, the kernel
+/// that ran out of memory, the scheduler of the cluster.
+bool was_killed(const suites::CellResult& result);
+
 /// True where running the cell again can tell whether its workers' past was to blame. A KILL comes
 /// from outside, so the end it gave a cell is final.
 bool deserves_second_attempt(const suites::CellResult& result, bool fresh);

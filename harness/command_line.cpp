@@ -93,6 +93,9 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
   app.add_option("--report", options.report, "folder of the report; .1, .2, ... is added if taken")
       ->type_name("DIR")
       ->capture_default_str();
+  app.add_option("--resume", options.resume,
+                 "go on with the run in a report folder; takes that run's options")
+      ->type_name("DIR");
   app.add_flag("--force", options.force, "replace the report in that folder");
   app.add_option("--device", raw.device,
                  "auto, reference or cuda; auto falls back to the host for smoke only")
@@ -165,12 +168,16 @@ void parse(CLI::App& app, int argc, const char* const* argv) {
 }
 
 void check_contradictions(const CLI::App& app, const RunOptions& options) {
-  constexpr std::array<std::pair<const char*, const char*>, 8> contradictions{{
+  constexpr std::array<std::pair<const char*, const char*>, 12> contradictions{{
       {"--list", "--dry-run"},
       {"--list", "--report"},
       {"--list", "--force"},
       {"--dry-run", "--report"},
       {"--dry-run", "--force"},
+      {"--resume", "--report"},
+      {"--resume", "--force"},
+      {"--resume", "--list"},
+      {"--resume", "--dry-run"},
       {"--mock", "--matrix"},
       {"--mock", "--filter"},
       {"--mock", "--cell"},
@@ -186,7 +193,7 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
       throw InputError(fmt::format("selftest has cells of its own; leave {} out", option));
     }
   }
-  for (const char* option : {"--matrix", "--filter", "--cell", "--report"}) {
+  for (const char* option : {"--matrix", "--filter", "--cell", "--report", "--resume"}) {
     const std::vector<std::string> given = app.get_option(option)->results();
     if (std::find(given.begin(), given.end(), "") != given.end()) {
       throw InputError(fmt::format("{}: the value is empty; give one, or leave it out", option));
@@ -203,6 +210,19 @@ void check_numbers(const RunOptions& options, const RawArguments& raw) {
     throw InputError(fmt::format("--timeout {}: must be seconds above 0, at most {}",
                                  raw.timeout_seconds, longest_timeout_seconds));
   }
+}
+
+std::vector<std::string> given_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() > 0) names.push_back(option->get_single_name());
+  }
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->count() > 0) names.push_back(option->get_single_name());
+    }
+  }
+  return names;
 }
 
 std::string typed_line(int argc, const char* const* argv) {
@@ -242,6 +262,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     return line;
   }
   line.options.command_line = typed_line(argc, argv);
+  for (int i = 1; i < argc; ++i) line.options.arguments.emplace_back(argv[i]);
+  line.options.given = given_options(app);
   if (argc > 0) line.options.program = argv[0];
   check_contradictions(app, line.options);
   check_numbers(line.options, raw);

@@ -16,9 +16,11 @@
 #include "harness/build_info.hpp"
 #include "harness/deadlines.hpp"
 #include "harness/device_selection.hpp"
+#include "harness/fingerprint.hpp"
 #include "harness/launcher.hpp"
 #include "harness/rank_agreement.hpp"
 #include "harness/report_folder.hpp"
+#include "harness/resume.hpp"
 #include "harness/system_error.hpp"
 #include "reports/console_report.hpp"
 #include "reports/json_report.hpp"
@@ -171,6 +173,7 @@ void Coordinator::plan_run() {
       Deadlines(deadline_scale).phase(workloads::Phase::replay).count() / 2;
   scheduling.always_fresh = options_.isolation == IsolationChoice::cell;
   scheduler_.emplace(scheduling);
+  if (!options_.resume.empty() && !take_up_run()) return;
   open_reports(plan_);
   Begin begin;
   begin.log_directory = (folder_ / "logs").string();
@@ -181,17 +184,51 @@ void Coordinator::plan_run() {
   stage_since_ = Clock::now();
 }
 
-void Coordinator::open_reports(RunPlan& plan) {
-  folder_ = std::filesystem::absolute(prepare_report_folder(options_.report, options_.force));
-  std::filesystem::create_directory(folder_ / "logs");
+JournalHeader Coordinator::journal_header() const {
+  const Hello& hello = hellos_.front();
   JournalHeader header;
-  header.matrix = plan.matrix_name;
-  header.matrix_hash = plan.matrix_hash;
-  header.binary_hash = hellos_.front().facts["binary"];
+  header.matrix = plan_.matrix_name;
+  header.matrix_hash = plan_.matrix_hash;
+  header.binary_hash = hello.facts.at("binary");
+  header.worker_hash = hello.facts.at("worker binary");
   header.seed = options_.seed;
   header.device = device_;
+  header.ranks = world();
   header.options = deciding_options(options_);
-  journal_.emplace(folder_ / "journal.jsonl", header);
+  header.variables = relevant_variables();
+  header.arguments = options_.arguments;
+  header.directory = std::filesystem::current_path().string();
+  return header;
+}
+
+bool Coordinator::take_up_run() {
+  folder_ = std::filesystem::absolute(options_.resume).lexically_normal();
+  journal_.emplace(folder_ / "journal.jsonl");
+  const JournalContents& before = journal_->before();
+  require_same_run(options_.resume, before.header, journal_header());
+  histories_ = cell_histories(before);
+  const bool settled = std::all_of(histories_.begin(), histories_.end(),
+                                   [](const auto& entry) { return is_settled(entry.second); });
+  if (before.finished && settled) {
+    const auto code = static_cast<ExitCode>(*before.finished);
+    std::fputs(fmt::format("cgconform: the run in {} is finished: exit code {}: {}\n",
+                           folder_.string(), *before.finished, exit_code_meaning(code))
+                   .c_str(),
+               stdout);
+    shut_down(code);
+    return false;
+  }
+  journal_->resume();
+  clear_resumed_reports(folder_);
+  return true;
+}
+
+void Coordinator::open_reports(RunPlan& plan) {
+  if (!journal_) {
+    folder_ = std::filesystem::absolute(prepare_report_folder(options_.report, options_.force));
+    journal_.emplace(folder_ / "journal.jsonl", journal_header());
+  }
+  std::filesystem::create_directory(folder_ / "logs");
   // A launcher gives its ranks a terminal also where its own output is a file.
   const bool terminal = !launcher_rank() && ::isatty(STDOUT_FILENO) == 1;
   writers_.push_back(std::make_unique<reports::ConsoleReport>(
@@ -242,11 +279,26 @@ void Coordinator::pull_cells() {
     if (!item) {
       source_exhausted_ = true;
     } else if (auto* planned = std::get_if<PlannedCell>(&*item)) {
-      scheduler_->add(std::move(*planned), 1);
+      add_cell(std::move(*planned));
+      ++decided;
     } else {
       emit(std::get<CellResult>(*item));
       ++decided;
     }
+  }
+}
+
+void Coordinator::add_cell(PlannedCell planned) {
+  const auto history = histories_.find(planned.name.hash);
+  if (history == histories_.end()) {
+    scheduler_->add(std::move(planned), 1);
+  } else if (is_settled(history->second)) {
+    emit(*history->second.final);
+  } else if (history->second.first_attempt) {
+    first_attempts_[planned.name.hash] = *history->second.first_attempt;
+    retries_.push_back(std::move(planned));
+  } else {
+    scheduler_->add(std::move(planned), 1);
   }
 }
 
@@ -315,8 +367,12 @@ void Coordinator::finish(std::optional<ExitCode> forced) {
     if (!forced) code = plan_.judge ? plan_.judge(summary) : exit_code_of(summary);
     summary.exit_code = exit_status(code);
     summary.exit_meaning = exit_code_meaning(code);
+    if (code == ExitCode::interrupted) {
+      summary.resume_line = resume_line(options_, world(), folder_);
+    }
     journal_->sync();
     for (const auto& writer : writers_) writer->end(summary);
+    if (!forced) journal_->finish(exit_status(code));
     if (options_.measure_overhead) {
       std::fputs(fmt::format("runner overhead: median {:.3f} ms a cell over {} cells\n",
                              median(attempt_milliseconds_), attempt_milliseconds_.size())

@@ -71,9 +71,14 @@ class Coordinator {
   /// Calls `action`; an Error in it ends the run with its exit code and one message.
   void guarded(const std::function<void()>& action);
   void plan_run();
+  JournalHeader journal_header() const;
+  /// Opens the journal of the run to go on with; false where nothing is left to run.
+  bool take_up_run();
   void open_reports(RunPlan& plan);
   void run_on();
   void pull_cells();
+  /// Gives a cell to the scheduler, or reports what the journal has of it already.
+  void add_cell(PlannedCell planned);
   void feed_retries();
   void attempt_finished(const FinishedAttempt& attempt);
   void emit(const suites::CellResult& result);
@@ -103,6 +108,7 @@ class Coordinator {
   std::vector<PlannedCell> retries_;
   std::size_t next_retry_ = 0;
   std::optional<Journal> journal_;
+  std::map<std::string, CellHistory> histories_;  ///< of the resumed run's cells, by hash
   std::filesystem::path folder_;
   std::vector<std::unique_ptr<reports::ReportWriter>> writers_;
   std::optional<reports::SummaryCollector> summary_;

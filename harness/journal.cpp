@@ -1,14 +1,16 @@
 #include "harness/journal.hpp"
 
 #include <cerrno>
-#include <fstream>
-#include <iterator>
+#include <csignal>
+#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include "harness/journal_line.hpp"
 #include "harness/system_error.hpp"
 #include "matrix/error.hpp"
 #include "suites/result_json.hpp"
@@ -18,53 +20,87 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::chrono::milliseconds lock_step{20};
+
 json header_to_json(const JournalHeader& header) {
-  return {{"journal_version", header.version},
-          {"matrix", header.matrix},
-          {"matrix_hash", header.matrix_hash},
-          {"binary_hash", header.binary_hash},
-          {"seed", header.seed},
-          {"device", header.device},
-          {"options", header.options}};
+  return {{"journal_version", header.version}, {"matrix", header.matrix},
+          {"matrix_hash", header.matrix_hash}, {"binary_hash", header.binary_hash},
+          {"worker_hash", header.worker_hash}, {"seed", header.seed},
+          {"device", header.device},           {"ranks", header.ranks},
+          {"options", header.options},         {"variables", header.variables},
+          {"arguments", header.arguments},     {"directory", header.directory}};
 }
 
-JournalHeader header_from_json(const json& object) {
-  JournalHeader header;
-  header.version = object.at("journal_version").get<int>();
-  header.matrix = object.at("matrix").get<std::string>();
-  header.matrix_hash = object.at("matrix_hash").get<std::string>();
-  header.binary_hash = object.at("binary_hash").get<std::string>();
-  header.seed = object.at("seed").get<std::uint64_t>();
-  header.device = object.at("device").get<std::string>();
-  header.options = object.at("options").get<std::vector<std::string>>();
-  return header;
+/// True where the lock is held; false where another process holds it. A file system without locks
+/// grants it.
+bool try_lock(int descriptor) {
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) return true;
+  }
+  return true;
 }
 
-std::string to_line(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+[[noreturn]] void refuse_locked(const std::filesystem::path& path) {
+  throw InputError(
+      fmt::format("{}: a run that is still going on writes to it; wait for its end, or name another "
+                  "folder with --report",
+                  path.string()));
+}
+
+std::string to_text(const json& object) {
+  return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+FileDescriptor open_journal(const std::filesystem::path& path, int flags) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | flags, 0666));
+  if (!file.is_open()) {
+    const int number = errno;
+    throw InputError(
+        fmt::format("{}: cannot be written: {}", path.string(), system_reason(number)));
+  }
+  return file;
 }
 
 }  // namespace
 
 Journal::Journal(const std::filesystem::path& path, const JournalHeader& header)
-    : path_(path),
-      file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_EXCL, 0666)),
-      last_sync_(Clock::now()) {
-  if (!file_.is_open()) {
-    const int number = errno;
-    throw InputError(
-        fmt::format("{}: cannot be written: {}", path.string(), system_reason(number)));
+    : path_(path), file_(open_journal(path, O_CREAT | O_EXCL)), last_sync_(Clock::now()) {
+  if (!try_lock(file_.get())) refuse_locked(path_);
+  write_line(to_text(header_to_json(header)));
+}
+
+Journal::Journal(const std::filesystem::path& path)
+    : path_(path), file_(open_journal(path, 0)), last_sync_(Clock::now()) {
+  // The ranks of a run whose launcher was killed end a moment after it.
+  const auto deadline = Clock::now() + lock_deadline;
+  while (!try_lock(file_.get())) {
+    if (Clock::now() > deadline) refuse_locked(path_);
+    std::this_thread::sleep_for(lock_step);
   }
-  write_line(to_line(header_to_json(header)));
+  before_ = read_journal(path_);
+  chain_ = before_.chain;
 }
 
 Journal::~Journal() {
   if (dirty_) ::fdatasync(file_.get());
 }
 
+void Journal::resume() {
+  if (::ftruncate(file_.get(), static_cast<off_t>(before_.end)) != 0) {
+    throw_system_error(fmt::format("{}: cutting off the torn last line", path_.string()));
+  }
+  write_line(to_text({{"resumed", before_.resumptions + 1}}));
+}
+
 void Journal::append(const suites::CellResult& result) {
-  write_line(to_line(suites::to_json(result)));
+  write_line(to_text(suites::to_json(result)));
   tick();
+}
+
+void Journal::finish(int exit_code) {
+  write_line(to_text({{"finished", exit_code}}));
+  sync();
 }
 
 void Journal::tick() {
@@ -79,7 +115,8 @@ void Journal::sync() {
   last_sync_ = Clock::now();
 }
 
-void Journal::write_line(std::string line) {
+void Journal::write_line(const std::string& object) {
+  const std::string line = chained_line(object, chain_);
   ssize_t written = -1;
   do {
     written = ::write(file_.get(), line.data(), line.size());
@@ -91,36 +128,9 @@ void Journal::write_line(std::string line) {
   dirty_ = true;
 }
 
-JournalContents read_journal(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  JournalContents contents;
-  std::size_t begin = 0;
-  for (std::size_t number = 1; begin < text.size(); ++number) {
-    const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) {
-      contents.torn = true;
-      break;
-    }
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    try {
-      const json object = json::parse(line);
-      if (number == 1) {
-        contents.header = header_from_json(object);
-      } else {
-        contents.results.push_back(suites::cell_result_from_json(object));
-      }
-    } catch (const std::exception& error) {
-      throw InputError(
-          fmt::format("{}:{}: no line of a journal: {}", path.string(), number, error.what()));
-    }
-  }
-  if (begin == 0) {
-    throw InputError(fmt::format("{}: holds no journal; its first line is missing", path.string()));
-  }
-  return contents;
+void require_unlocked(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.is_open() && !try_lock(file.get())) refuse_locked(path);
 }
 
 }  // namespace cgconform::harness

@@ -11,7 +11,9 @@
 #include "harness/launcher.hpp"
 #include "harness/list_command.hpp"
 #include "harness/mpi/mpi_transport.hpp"
+#include "harness/rank_agreement.hpp"
 #include "harness/rank_loop.hpp"
+#include "harness/resume.hpp"
 #include "harness/run_plan.hpp"
 #include "harness/system_error.hpp"
 #include "matrix/error.hpp"
@@ -42,9 +44,27 @@ ExitCode describe_exception(std::string& message) {
   }
 }
 
-int run_with(Transport& transport, const RunOptions& options) {
+/// The options that rank 0 plans with: of a run that goes on, what its journal has. The others need
+/// not see the journal.
+RunOptions planning_options(const RunOptions& typed, int rank) {
+  if (rank != 0 || typed.resume.empty() || !typed.startup_error.empty()) return typed;
+  try {
+    return resumed_options(typed);
+  } catch (const InputError& error) {
+    RunOptions refused = typed;
+    refused.startup_error = error.what();
+    return refused;
+  }
+}
+
+int run_with(Transport& transport, const RunOptions& typed) {
+  const RunOptions options = planning_options(typed, transport.rank());
+  RunOptions introduced = typed;
+  introduced.startup_error = options.startup_error;
+  const auto worker_program = program_folder() / "cgconform-worker";
+  const Hello introduction = introduce_rank(transport.rank(), introduced, worker_program);
   const auto planner = planner_for(options);
-  return run_rank(options, *planner, transport, program_folder() / "cgconform-worker");
+  return run_rank(introduction, options, *planner, transport, worker_program);
 }
 
 int run_under_launcher(const RunOptions& options) {

@@ -51,9 +51,13 @@ Hello introduce_rank(int world_rank, const RunOptions& options,
     hello.must_agree[fmt::format("variable {}", name)] = value;
   }
   hello.must_agree["options"] = joined(deciding_options(options));
+  if (!options.resume.empty()) {
+    hello.must_agree["options"] += fmt::format(" resume={}", options.resume);
+  }
   hello.must_agree["binary"] = file_hash("/proc/self/exe");
   hello.must_agree["worker binary"] = file_hash(worker_program);
   hello.facts["binary"] = hello.must_agree["binary"];
+  hello.facts["worker binary"] = hello.must_agree["worker binary"];
   if (!options.startup_error.empty()) {
     hello.trouble = options.startup_error;
     hello.trouble_code = exit_status(ExitCode::unusable_input);

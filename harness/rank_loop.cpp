@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "harness/fingerprint.hpp"
-#include "harness/rank_agreement.hpp"
 #include "harness/supervisor.hpp"
 #include "harness/system_error.hpp"
 
@@ -64,7 +63,7 @@ class SchedulerLink final : public MessageSink {
 
 class RankLoop {
  public:
-  RankLoop(const RunOptions& options, Planner& planner, Transport& transport,
+  RankLoop(const Hello& introduction, const RunOptions& options, Planner& planner, Transport& transport,
            const std::filesystem::path& worker_program)
       : transport_(transport),
         link_(transport),
@@ -72,7 +71,7 @@ class RankLoop {
         signals_(signal_descriptor()),
         launcher_(::getppid()) {
     if (transport.rank() == 0) coordinator_.emplace(options, planner, transport);
-    link_.send(introduce_rank(transport.rank(), options, worker_program));
+    link_.send(introduction);
   }
 
   int run() {
@@ -164,11 +163,11 @@ void block_run_signals() {
   }
 }
 
-int run_rank(const RunOptions& options, Planner& planner, Transport& transport,
+int run_rank(const Hello& introduction, const RunOptions& options, Planner& planner, Transport& transport,
              const std::filesystem::path& worker_program) {
   // The kernel otherwise adds 50 microseconds to every wait.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
-  RankLoop loop(options, planner, transport, worker_program);
+  RankLoop loop(introduction, options, planner, transport, worker_program);
   return loop.run();
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "harness/journal.hpp"
 #include "harness/system_error.hpp"
 #include "matrix/error.hpp"
 
@@ -20,6 +21,8 @@ namespace fs = std::filesystem;
 /// What a run writes. `--force` removes these and nothing else.
 constexpr std::array<std::string_view, 5> report_entries{"journal.jsonl", "results.jsonl",
                                                          "summary.json", "junit.xml", "logs"};
+/// What a run that is resumed writes anew; the other reports are replaced in one go.
+constexpr std::array<std::string_view, 1> rewritten_entries{"results.jsonl"};
 constexpr int most_numbered_folders = 100000;
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& reason) {
@@ -46,6 +49,7 @@ fs::path prepare_report_folder(const fs::path& wanted, bool force) {
   fs::path folder = wanted.has_filename() ? wanted : wanted.parent_path();
   bool ready = make_empty_folder(folder);
   if (!ready && force) {
+    require_unlocked(folder / report_entries.front());
     for (const std::string_view entry : report_entries) {
       std::error_code error;
       fs::remove_all(folder / entry, error);
@@ -61,6 +65,14 @@ fs::path prepare_report_folder(const fs::path& wanted, bool force) {
   if (!ready) refuse(folder, "every numbered name is taken");
   if (::access(folder.c_str(), W_OK | X_OK) != 0) refuse(folder, system_reason(errno));
   return folder;
+}
+
+void clear_resumed_reports(const fs::path& folder) {
+  for (const std::string_view entry : rewritten_entries) {
+    std::error_code error;
+    fs::remove(folder / entry, error);
+    if (error) refuse(folder / entry, error.message());
+  }
 }
 
 }  // namespace cgconform::harness

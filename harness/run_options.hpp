@@ -19,6 +19,7 @@ struct RunOptions {
   std::vector<std::string> cells;  ///< ids or hashes; empty for all
   std::uint64_t seed = 1;
   std::string report = "cgconform-report";
+  std::string resume;  ///< folder of the run to go on with; empty for a new one
   bool force = false;
   DeviceChoice device = DeviceChoice::automatic;
   IsolationChoice isolation = IsolationChoice::kept;
@@ -31,6 +32,8 @@ struct RunOptions {
   std::vector<std::string> selftest_rows;  ///< ids; empty for all
   std::string mock_plan;                   ///< mock cells instead of a matrix; empty for none
   bool measure_overhead = false;           ///< print the runner's time a cell at the end
+  std::vector<std::string> given;          ///< names of the options that were typed, without --
+  std::vector<std::string> arguments;      ///< as typed, the program's name not
   std::string command_line;                ///< as typed
   std::string program = "cgconform";       ///< as it was called
   std::string startup_error;  ///< why the command line cannot be used; empty where it can

@@ -44,7 +44,9 @@ class MockPlanner final : public Planner {
     RunPlan plan;
     plan.source = mock_source(cells_);
     plan.matrix_name = "mock";
-    plan.matrix_hash = text_hash(options_.mock_plan);
+    std::string text;
+    for (const MockCell& cell : cells_) text += mock_to_text(cell);
+    plan.matrix_hash = text_hash(text);
     return plan;
   }
 

@@ -188,6 +188,7 @@ void ConsoleReport::end(const RunSummary& summary) {
   fmt::print(options_.out, "exit code {}: {}\n", summary.exit_code,
              paint(summary.exit_code == 0 ? green : red, summary.exit_meaning));
   if (!report_directory_.empty()) fmt::print(options_.out, "report: {}\n", report_directory_);
+  if (!summary.resume_line.empty()) fmt::print(options_.out, "resume: {}\n", summary.resume_line);
   std::fflush(options_.out);
 }
 

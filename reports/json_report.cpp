@@ -143,6 +143,7 @@ void SummaryJson::end(const RunSummary& summary) {
   document["failures"] = std::move(failures);
   document["exit_code"] = summary.exit_code;
   document["exit_meaning"] = summary.exit_meaning;
+  if (!summary.resume_line.empty()) document["resume"] = summary.resume_line;
   document["seconds"] = summary.seconds;
   write_file_atomically(directory_ / "summary.json", dump(document, 2) + "\n");
 }

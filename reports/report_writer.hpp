@@ -65,6 +65,7 @@ struct RunSummary {
   std::vector<FailedCell> failures;
   int exit_code = 0;
   std::string exit_meaning;
+  std::string resume_line;  ///< that runs the rest; empty for a run that is over
   double seconds = 0.0;
 };
 

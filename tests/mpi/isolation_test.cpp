@@ -1,8 +1,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
-#include <fstream>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,48 +10,13 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
-#include "tests/program_run.hpp"
+#include "tests/mpi/run_watch.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace cgconform::testing {
 namespace {
 
 using nlohmann::json;
-
-/// A variable that everything a run starts inherits.
-std::string run_mark() {
-  static int runs = 0;
-  return "CGTEST_RUN=" + std::to_string(::getpid()) + "." + std::to_string(++runs);
-}
-
-std::vector<std::string> marked_variables(const std::string& mark) {
-  std::vector<std::string> variables = launcher_variables();
-  variables.push_back(mark);
-  return variables;
-}
-
-bool is_program(pid_t process, const std::string& name) {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink(
-      std::filesystem::path("/proc") / std::to_string(process) / "exe", error);
-  return !error && program.filename() == name;
-}
-
-std::vector<pid_t> workers_of(const std::string& mark) {
-  std::vector<pid_t> workers;
-  for (const pid_t process : processes_with(mark)) {
-    if (is_program(process, "cgconform-worker")) workers.push_back(process);
-  }
-  return workers;
-}
-
-std::vector<json> results_in(const std::filesystem::path& report) {
-  std::ifstream file(report / "results.jsonl");
-  std::vector<json> results;
-  std::string line;
-  while (std::getline(file, line)) results.push_back(json::parse(line));
-  return results;
-}
 
 /// Everything that is wrong with the verdicts of a run in which one worker was killed.
 void expect_one_crash_at_most(const std::vector<json>& results, std::size_t cells) {
@@ -94,7 +57,7 @@ TEST(Isolation, AKilledWorkerCostsItsOwnCellAndLeavesNoProcess) {
         marked_variables(mark));
     std::vector<pid_t> workers;
     ASSERT_TRUE(eventually([&] {
-      workers = workers_of(mark);
+      workers = programs_of(mark, "cgconform-worker");
       return workers.size() == 4;
     }));
     // The moment is random; nothing waits for it.
