@@ -42,10 +42,10 @@ bool try_lock(int descriptor) {
 }
 
 [[noreturn]] void refuse_locked(const std::filesystem::path& path) {
-  throw InputError(
-      fmt::format("{}: a run that is still going on writes to it; wait for its end, or name another "
-                  "folder with --report",
-                  path.string()));
+  throw InputError(fmt::format(
+      "{}: a run that is still going on writes to it; wait for its end, or name another "
+      "folder with --report",
+      path.string()));
 }
 
 std::string to_text(const json& object) {

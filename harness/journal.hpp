@@ -39,9 +39,9 @@ struct JournalContents {
   std::vector<suites::CellResult> results;  ///< in the order written, provisional ones included
   std::optional<int> finished;              ///< the exit code, where the run came to its end
   int resumptions = 0;
-  bool torn = false;          ///< the last line was not complete
-  std::uint64_t end = 0;      ///< bytes of complete lines
-  std::string chain;          ///< of the last complete line
+  bool torn = false;      ///< the last line was not complete
+  std::uint64_t end = 0;  ///< bytes of complete lines
+  std::string chain;      ///< of the last complete line
 };
 
 /// Reads a journal. A torn last line is left out; anything else that is wrong (a line that is torn,

@@ -66,9 +66,10 @@ JournalContents read_journal(const std::filesystem::path& path) {
       break;
     }
     const auto refuse = [&](std::string_view reason) {
-      throw InputError(fmt::format("{}:{}: {}; a journal that was changed cannot be trusted: run "
-                                   "again with another --report folder",
-                                   path.string(), number, reason));
+      throw InputError(
+          fmt::format("{}:{}: {}; a journal that was changed cannot be trusted: run "
+                      "again with another --report folder",
+                      path.string(), number, reason));
     };
     if (number == 1) {
       const int version = version_in(line);

@@ -63,8 +63,8 @@ class SchedulerLink final : public MessageSink {
 
 class RankLoop {
  public:
-  RankLoop(const Hello& introduction, const RunOptions& options, Planner& planner, Transport& transport,
-           const std::filesystem::path& worker_program)
+  RankLoop(const Hello& introduction, const RunOptions& options, Planner& planner,
+           Transport& transport, const std::filesystem::path& worker_program)
       : transport_(transport),
         link_(transport),
         supervisor_({transport.rank(), host_name(), worker_program, build_identity()}, link_),
@@ -163,8 +163,8 @@ void block_run_signals() {
   }
 }
 
-int run_rank(const Hello& introduction, const RunOptions& options, Planner& planner, Transport& transport,
-             const std::filesystem::path& worker_program) {
+int run_rank(const Hello& introduction, const RunOptions& options, Planner& planner,
+             Transport& transport, const std::filesystem::path& worker_program) {
   // The kernel otherwise adds 50 microseconds to every wait.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
   RankLoop loop(introduction, options, planner, transport, worker_program);

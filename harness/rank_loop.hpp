@@ -11,8 +11,8 @@ namespace cgconform::harness {
 /// Runs this rank's part of a run to its end and returns the exit code that all ranks agreed on.
 /// `introduction` goes to rank 0. Throws where agreement is lost: the caller then has to end all
 /// ranks.
-int run_rank(const Hello& introduction, const RunOptions& options, Planner& planner, Transport& transport,
-             const std::filesystem::path& worker_program);
+int run_rank(const Hello& introduction, const RunOptions& options, Planner& planner,
+             Transport& transport, const std::filesystem::path& worker_program);
 
 /// Blocks the signals that a run reads from a descriptor. Before any thread is started.
 void block_run_signals();

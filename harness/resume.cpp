@@ -65,9 +65,9 @@ std::string there_and_here(std::string_view what, const std::string& there,
 }
 
 bool selects_something(const RunOptions& typed) {
-  return typed.selftest || std::any_of(typed.given.begin(), typed.given.end(), [](const auto& name) {
-           return is_among(name, selecting_options);
-         });
+  return typed.selftest ||
+         std::any_of(typed.given.begin(), typed.given.end(),
+                     [](const auto& name) { return is_among(name, selecting_options); });
 }
 
 void refuse_other_options(const RunOptions& typed, const RunOptions& before) {
@@ -136,8 +136,8 @@ RunOptions resumed_options(const RunOptions& typed) {
   RunOptions options =
       parse_command_line(static_cast<int>(arguments.size()), arguments.data()).options;
   refuse_other_options(typed, options);
-  options.matrix = is_among("matrix", typed.given) ? typed.matrix
-                                                   : found_from(header.directory, options.matrix);
+  options.matrix =
+      is_among("matrix", typed.given) ? typed.matrix : found_from(header.directory, options.matrix);
   if (is_among("mock", typed.given)) options.mock_plan = typed.mock_plan;
   options.resume = typed.resume;
   options.report = typed.resume;

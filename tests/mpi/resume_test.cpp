@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -5,7 +6,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -24,7 +24,6 @@ namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int ranks = 4;
 /// Healthy cells of every gang size, and cells of which every kind of end is known.
@@ -165,7 +164,9 @@ TEST_F(ResumeTest, GivesTheVerdictsOfAnUnbrokenRunHoweverOftenItIsKilled) {
       ASSERT_FALSE(end.timed_out) << end.out << end.err;
       ASSERT_NE(end.exit_code, 0) << end.out << end.err;
       expect_readable_reports(report());
-      if (!go_on) EXPECT_EQ(end.exit_code, 1) << end.out << end.err;
+      if (!go_on) {
+        EXPECT_EQ(end.exit_code, 1) << end.out << end.err;
+      }
       if (go_on && end.exit_code == 1 && told_by(report()) == expected) {
         ++finished_before_the_kill;
         go_on = false;
@@ -174,11 +175,11 @@ TEST_F(ResumeTest, GivesTheVerdictsOfAnUnbrokenRunHoweverOftenItIsKilled) {
     EXPECT_EQ(told_by(report()).verdicts, expected.verdicts);
     EXPECT_TRUE(told_by(report()).once);
   }
-  std::printf("%d kills (%d workers, %d supervisors, %d launchers, %d of everything) in %d runs, "
-              "%d resumes; %d runs ended whole\n",
-              kills_wanted(), kills[Victim::worker], kills[Victim::supervisor],
-              kills[Victim::launcher], kills[Victim::everything], runs, resumes,
-              finished_before_the_kill);
+  std::printf(
+      "%d kills (%d workers, %d supervisors, %d launchers, %d of everything) in %d runs, "
+      "%d resumes; %d runs ended whole\n",
+      kills_wanted(), kills[Victim::worker], kills[Victim::supervisor], kills[Victim::launcher],
+      kills[Victim::everything], runs, resumes, finished_before_the_kill);
 }
 
 TEST_F(ResumeTest, TellsEveryCellOnceInAllReports) {
@@ -201,10 +202,10 @@ TEST_F(ResumeTest, TellsEveryCellOnceInAllReports) {
 }
 
 TEST_F(ResumeTest, SaysThatAFinishedRunIsFinishedAndReturnsItsExitCode) {
-  ASSERT_EQ(run_program(line("--report", R"([{},{"behaviour":"failing_check"}])"),
-                        launcher_variables())
-                .exit_code,
-            1);
+  ASSERT_EQ(
+      run_program(line("--report", R"([{},{"behaviour":"failing_check"}])"), launcher_variables())
+          .exit_code,
+      1);
   const Told told = told_by(report());
   const ProgramEnd end = run_program(line("--resume", ""), launcher_variables());
   EXPECT_EQ(end.exit_code, 1) << end.err;
