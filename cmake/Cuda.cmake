@@ -2,7 +2,7 @@
 #   CGCONFORM_CUDA_ENABLED  whether files in a folder named cuda/ are compiled
 #   CGCONFORM_CUDA_VERSION  version of the toolkit compiled in, empty when left out
 #   CGCONFORM_CUDA_STATUS   one line for the configure summary
-# and the target cgconform_cuda: runtime, cuBLAS and NCCL, or nothing when left out.
+# and the target cgconform_cuda: runtime, cuBLAS, NCCL and hwloc, or nothing when left out.
 set(CGCONFORM_CUDA AUTO CACHE STRING "CUDA parts: AUTO (when everything is found), ON (required), OFF")
 set_property(CACHE CGCONFORM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(CGCONFORM_CUDA_ENABLED OFF)
@@ -21,6 +21,11 @@ function(cgconform_find_cuda missing)
         list(APPEND lacking "the toolkit's ${target} library")
       endif()
     endforeach()
+  endif()
+  find_path(HWLOC_INCLUDE_DIR hwloc.h)
+  find_library(HWLOC_LIBRARY hwloc)
+  if(NOT HWLOC_INCLUDE_DIR OR NOT HWLOC_LIBRARY)
+    list(APPEND lacking "hwloc")
   endif()
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ENV NCCL_HOME
             PATH_SUFFIXES include)
@@ -78,12 +83,13 @@ else()
     endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
-    target_include_directories(cgconform_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
+    target_include_directories(cgconform_cuda SYSTEM INTERFACE ${NCCL_INCLUDE_DIR}
+                               ${HWLOC_INCLUDE_DIR})
     target_compile_definitions(cgconform_cuda INTERFACE CGCONFORM_WITH_CUDA)
     target_compile_options(cgconform_cuda INTERFACE
       $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda --expt-relaxed-constexpr>)
     # The driver is looked up at run time, so that programs start where there is none.
     target_link_libraries(cgconform_cuda INTERFACE CUDA::cudart_static CUDA::cublasLt
-                          ${NCCL_LIBRARY})
+                          ${NCCL_LIBRARY} ${HWLOC_LIBRARY} ${CMAKE_DL_LIBS})
   endif()
 endif()

@@ -21,6 +21,7 @@
 #include "harness/exit_codes.hpp"
 #include "harness/schedule_command.hpp"
 #include "harness/switch_names.hpp"
+#include "harness/worker_wrapper.hpp"
 #include "matrix/error.hpp"
 #include "matrix/nearest_name.hpp"
 
@@ -40,6 +41,8 @@ const Choices<DeviceChoice> device_choices{{"auto", DeviceChoice::automatic},
                                            {"cuda", DeviceChoice::cuda}};
 const Choices<IsolationChoice> isolation_choices{{"kept", IsolationChoice::kept},
                                                  {"cell", IsolationChoice::cell}};
+const Choices<GuardPagesChoice> guard_pages_choices{{"end", GuardPagesChoice::end},
+                                                    {"start", GuardPagesChoice::start}};
 const Choices<Action> list_choices{{"text", Action::list}, {"json", Action::list_json}};
 
 template <typename E>
@@ -61,6 +64,8 @@ struct RawArguments {
   bool dry_run = false;
   double timeout_seconds = 600.0;
   std::string seed = "1";
+  std::string wrap;
+  std::string guard_pages;
 };
 
 std::uint64_t seed_from(const std::string& text) {
@@ -111,6 +116,16 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
                  "multiplies the deadline of every phase")
       ->type_name("FACTOR")
       ->capture_default_str();
+  app.add_option("--wrap", raw.wrap,
+                 "run workers under compute-sanitizer: memcheck, racecheck, initcheck or synccheck; "
+                 "what it reports becomes verdicts")
+      ->type_name("compute-sanitizer[=TOOL]");
+  app.add_option("--guard-pages", raw.guard_pages,
+                 "give every buffer a mapping of its own, at whose end or start it lies, so that "
+                 "accesses out of its bounds fault")
+      ->type_name("[=end|start]")
+      ->expected(0, 1)
+      ->default_str("end");
   app.add_flag("--quiet", options.quiet, "print failures and the summary only");
   // For the runner's own tests and for lines that repeat a cell of the self-test.
   const std::string hidden;
@@ -271,6 +286,12 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   line.options.device = chosen("--device", raw.device, device_choices);
   for (const std::string& fault : line.options.faults) fault_named(fault);
   sabotage_named(line.options.sabotage);
+  if (app.count("--wrap") > 0) line.options.wrap = parse_wrap(raw.wrap);
+  if (app.count("--guard-pages") > 0) {
+    line.options.guard_pages = raw.guard_pages.empty()
+                                   ? GuardPagesChoice::end
+                                   : chosen("--guard-pages", raw.guard_pages, guard_pages_choices);
+  }
   line.options.isolation = chosen("--isolation", raw.isolation, isolation_choices);
   line.options.cell_deadline =
       std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(raw.timeout_seconds * 1e3))};

@@ -22,6 +22,7 @@
 #include "harness/report_folder.hpp"
 #include "harness/resume.hpp"
 #include "harness/system_error.hpp"
+#include "harness/worker_wrapper.hpp"
 #include "reports/console_report.hpp"
 #include "reports/json_report.hpp"
 #include "reports/junit_report.hpp"
@@ -163,7 +164,8 @@ void Coordinator::plan_run() {
   planner_.check_input();
   device_ = select_device(options_, hellos_);
   plan_ = planner_.plan(device_, world());
-  const double deadline_scale = options_.deadline_scale * plan_.deadline_scale;
+  const double deadline_scale =
+      options_.deadline_scale * plan_.deadline_scale * wrapped_deadline_scale(options_.wrap);
   SchedulerOptions scheduling;
   scheduling.ranks = world();
   scheduling.seed = options_.seed;
@@ -171,7 +173,10 @@ void Coordinator::plan_run() {
   // Peers of a rank that hangs report before its own deadline passes, and so point at it.
   scheduling.communicator_timeout_milliseconds =
       Deadlines(deadline_scale).phase(workloads::Phase::replay).count() / 2;
-  scheduling.always_fresh = options_.isolation == IsolationChoice::cell;
+  // A wrapper's report is complete once its worker has ended: a worker runs one cell.
+  scheduling.always_fresh =
+      options_.isolation == IsolationChoice::cell || !options_.wrap.empty();
+  scheduling.guard_pages = guard_pages_name(options_.guard_pages);
   scheduler_.emplace(scheduling);
   if (!options_.resume.empty() && !take_up_run()) return;
   open_reports(plan_);
@@ -179,6 +184,7 @@ void Coordinator::plan_run() {
   begin.log_directory = (folder_ / "logs").string();
   begin.deadline_scale = deadline_scale;
   begin.cell_deadline_milliseconds = options_.cell_deadline.count();
+  begin.wrap = options_.wrap;
   for (int rank = 0; rank < world(); ++rank) transport_.send(rank, begin);
   stage_ = Stage::starting;
   stage_since_ = Clock::now();

@@ -114,6 +114,7 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   assignment.mock = cell.planned.mock;
   assignment.scenario = cell.planned.scenario;
   assignment.deadline_scale = cell.planned.deadline_scale;
+  assignment.guard_pages = options_.guard_pages;
   assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     busy_[static_cast<std::size_t>(ranks[i])] = true;

@@ -37,6 +37,7 @@ struct SchedulerOptions {
   std::string device = "reference";
   std::vector<std::string> checks;
   bool always_fresh = false;
+  std::string guard_pages = "off";
   std::int64_t communicator_timeout_milliseconds = 30000;
   /// A smaller cell may start before a larger one that waits for ranks, this often.
   int most_overtakings = 64;

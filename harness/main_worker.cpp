@@ -2,7 +2,7 @@
 #include <exception>
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "harness/control_channel.hpp"
 #include "harness/crash_handler.hpp"
@@ -19,6 +19,7 @@ int main() {
   constexpr int no_supervisor = 2;
   try {
     BoardMapping board_file{FileDescriptor(worker_board_descriptor)};
+    board_file.layout().process = ::getpid();
     const CrashHandler crash_handler(board_file.layout());
     const Lifeline lifeline(worker_channel_descriptor);
     ControlChannel channel{FileDescriptor(worker_channel_descriptor)};

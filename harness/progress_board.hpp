@@ -43,6 +43,7 @@ struct BoardLayout {
   std::atomic<std::uint64_t> sequence;
   std::atomic<std::uint64_t> operations;
   std::array<std::array<std::atomic<std::uint64_t>, operation_words>, 2> operation;
+  std::atomic<std::int32_t> process;  ///< the worker's own, which a wrapper started; 0 before
   std::atomic<std::uint32_t> phase;
   std::atomic<std::int64_t> phase_started;  ///< nanoseconds of CLOCK_MONOTONIC
   std::atomic<std::uint64_t> arena_begin;

@@ -39,6 +39,7 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("mock", m.mock);
   visit("scenario", m.scenario);
   visit("deadline_scale", m.deadline_scale);
+  visit("guard_pages", m.guard_pages);
   visit("communicator_timeout_milliseconds", m.communicator_timeout_milliseconds);
 }
 
@@ -109,6 +110,7 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("log_directory", m.log_directory);
   visit("deadline_scale", m.deadline_scale);
   visit("cell_deadline_milliseconds", m.cell_deadline_milliseconds);
+  visit("wrap", m.wrap);
 }
 
 template <typename M, typename Visit>

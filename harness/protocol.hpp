@@ -38,6 +38,7 @@ struct Assignment {
   std::string mock;                 ///< behaviour of a mock cell; empty for a cell of the matrix
   std::string scenario;             ///< which scenarios to run; empty for a cell
   double deadline_scale = 0.0;      ///< in place of the run's; 0 for the run's
+  std::string guard_pages = "off";  ///< where buffers lie in mappings of their own: end, start
   std::int64_t communicator_timeout_milliseconds = 30000;
 };
 
@@ -106,6 +107,7 @@ struct Begin {
   std::string log_directory;  ///< of the workers' output; empty for none
   double deadline_scale = 1.0;
   std::int64_t cell_deadline_milliseconds = 0;
+  std::string wrap;  ///< tool of compute-sanitizer to run workers under; empty for none
 };
 /// A supervisor's first worker is up, or why it is not.
 struct Begun {

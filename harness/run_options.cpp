@@ -34,6 +34,18 @@ std::string_view device_choice_name(DeviceChoice choice) {
   return {};
 }
 
+std::string_view guard_pages_name(GuardPagesChoice choice) {
+  switch (choice) {
+    case GuardPagesChoice::off:
+      return "off";
+    case GuardPagesChoice::end:
+      return "end";
+    case GuardPagesChoice::start:
+      return "start";
+  }
+  return {};
+}
+
 std::vector<std::string> deciding_options(const RunOptions& options) {
   std::vector<std::string> lines{
       fmt::format("matrix={}", options.matrix),
@@ -45,6 +57,8 @@ std::vector<std::string> deciding_options(const RunOptions& options) {
       fmt::format("timeout={}", options.cell_deadline.count()),
       fmt::format("sabotage={}", options.sabotage),
       fmt::format("mock={}", options.mock_plan),
+      fmt::format("wrap={}", options.wrap),
+      fmt::format("guard_pages={}", guard_pages_name(options.guard_pages)),
   };
   if (options.selftest) lines.emplace_back("selftest");
   for (const std::string& row : options.selftest_rows) lines.push_back(fmt::format("row={}", row));
@@ -93,6 +107,10 @@ std::string reproducer_line(const RunOptions& options, const std::string& device
   }
   for (const std::string& fault : options.faults) line += fmt::format(" --fault {}", fault);
   if (!options.sabotage.empty()) line += fmt::format(" --sabotage {}", options.sabotage);
+  if (!options.wrap.empty()) line += fmt::format(" --wrap compute-sanitizer={}", options.wrap);
+  if (options.guard_pages != GuardPagesChoice::off) {
+    line += fmt::format(" --guard-pages={}", guard_pages_name(options.guard_pages));
+  }
   if (options.isolation == IsolationChoice::cell) line += " --isolation=cell";
   if (!is_default(options, &RunOptions::deadline_scale)) {
     line += fmt::format(" --deadline-scale {}", options.deadline_scale);

@@ -11,6 +11,8 @@ namespace cgconform::harness {
 
 enum class DeviceChoice : std::uint8_t { automatic, reference, cuda };
 enum class IsolationChoice : std::uint8_t { kept, cell };
+/// Where buffers lie in their mappings with `--guard-pages`.
+enum class GuardPagesChoice : std::uint8_t { off, end, start };
 
 /// What the command line asks a run to do.
 struct RunOptions {
@@ -26,6 +28,8 @@ struct RunOptions {
   double deadline_scale = 1.0;
   std::chrono::milliseconds cell_deadline{600000};
   bool quiet = false;
+  std::string wrap;  ///< tool of compute-sanitizer that workers run under; empty for none
+  GuardPagesChoice guard_pages = GuardPagesChoice::off;
   std::vector<std::string> faults;  ///< ids of fault switches, for reproducers of the self-test
   std::string sabotage;
   bool selftest = false;
@@ -43,6 +47,7 @@ struct RunOptions {
 std::vector<std::string> deciding_options(const RunOptions& options);
 
 std::string_view device_choice_name(DeviceChoice choice);
+std::string_view guard_pages_name(GuardPagesChoice choice);
 
 /// The filter expression of `--filter` and `--cell` together; empty for all cells.
 std::string effective_filter(const RunOptions& options);

@@ -1,6 +1,8 @@
 #include "harness/supervisor.hpp"
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -9,7 +11,9 @@
 
 #include "harness/crash_record.hpp"
 #include "harness/process_tree.hpp"
+#include "harness/sanitizer_report.hpp"
 #include "harness/system_error.hpp"
+#include "harness/worker_wrapper.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -20,6 +24,8 @@ using suites::RankReport;
 using suites::Verdict;
 
 constexpr int most_failed_starts = 3;
+/// For a wrapper to write its report once the worker was told to end.
+constexpr milliseconds wrapper_report_deadline{60000};
 /// The check that guards what workers report.
 constexpr std::string_view report_check = "SUI-04";
 
@@ -81,6 +87,7 @@ int Supervisor::worker_descriptor() const {
 }
 
 void Supervisor::begin(const Begin& begin) {
+  wrap_ = begin.wrap;
   deadlines_ = Deadlines(begin.deadline_scale, milliseconds{begin.cell_deadline_milliseconds});
   if (!begin.log_directory.empty()) {
     log_file_ =
@@ -95,8 +102,14 @@ void Supervisor::begin(const Begin& begin) {
 
 void Supervisor::start_worker() {
   worker_.reset();
-  worker_ = std::make_unique<WorkerProcess>(WorkerOptions{options_.worker_program, log_file_});
   ++generation_;
+  WorkerOptions options{options_.worker_program, log_file_, {}};
+  if (!wrap_.empty()) {
+    wrapper_log_ = log_file_.parent_path() /
+                   fmt::format("rank{}.{}.{}.log", options_.world_rank, wrap_, generation_);
+    options.wrapper = wrapper_words(wrap_, wrapper_log_);
+  }
+  worker_ = std::make_unique<WorkerProcess>(options);
   worker_ready_ = false;
   pristine_ = true;
   ending_ = Ending::none;
@@ -211,14 +224,37 @@ void Supervisor::handle_cell_report(const CellReport& report) {
   RankReport checked = report.report;
   checked.world_rank = options_.world_rank;
   checked.host = options_.host;
+  if (!wrap_.empty()) {
+    // Its wrapper says what it saw once the worker has ended.
+    held_ = std::move(checked);
+    worker_->channel().send(encode(Shutdown{}));
+    ending_ = Ending::wrapper_report;
+    ending_since_ = Clock::now();
+    return;
+  }
+  if (checked.abnormal_end) {
+    // The worker says itself that it cannot go on: its device's context has ended.
+    if (checked.abnormal_end->last_operation.empty()) {
+      checked.abnormal_end->last_operation = read_progress(worker_->board()).last_operation;
+    }
+    send_report(std::move(checked));
+    start_worker();
+    return;
+  }
   assignment_.reset();
   scheduler_.send(CellReport{report.assignment, std::move(checked), generation_});
 }
 
 void Supervisor::worker_is_gone() {
-  const ProcessEnd end = worker_->await_end(deadlines_.grace());
+  // A wrapper writes its report after the worker has closed its channel.
+  const ProcessEnd end =
+      worker_->await_end(wrap_.empty() ? deadlines_.grace() : wrapper_report_deadline);
   if (assignment_) {
-    if (ending_ != Ending::none && ending_is_hang_) {
+    if (held_) {
+      RankReport report = std::move(*held_);
+      held_.reset();
+      send_report(std::move(report));
+    } else if (ending_ != Ending::none && ending_is_hang_) {
       report_end(describe_hang(worker_->board()));
     } else if (ending_ != Ending::none) {
       AbnormalEnd peer = describe_hang(worker_->board());
@@ -268,7 +304,9 @@ void Supervisor::move_ending_on() {
       ending_ = Ending::terminating;
       ending_since_ = Clock::now();
     }
-  } else if (elapsed(ending_since_) > deadlines_.grace()) {
+  } else if (elapsed(ending_since_) > (ending_ == Ending::wrapper_report
+                                           ? wrapper_report_deadline
+                                           : deadlines_.grace())) {
     kill_session(worker_->pid());
     worker_is_gone();
   }
@@ -296,7 +334,18 @@ void Supervisor::report_end(AbnormalEnd end) {
   send_report(std::move(report));
 }
 
+void Supervisor::add_wrapper_report(RankReport& report) const {
+  std::ifstream file(wrapper_log_);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const SanitizerReport seen = parse_sanitizer_report(text);
+  suites::CheckResult result = judge_sanitizer_report(seen, wrap_);
+  // A worker that did not end in good order has another cause in its report, and no summary.
+  const bool only_cut_short = report.abnormal_end && seen.findings.empty();
+  if (!only_cut_short) report.checks.push_back(std::move(result));
+}
+
 void Supervisor::send_report(RankReport report) {
+  if (!wrap_.empty()) add_wrapper_report(report);
   const std::uint64_t id = assignment_->id;
   assignment_.reset();
   scheduler_.send(CellReport{id, std::move(report), generation_ + 1});

@@ -54,7 +54,7 @@ class Supervisor {
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Ending : std::uint8_t { none, stacks, terminating };
+  enum class Ending : std::uint8_t { none, stacks, terminating, wrapper_report };
 
   void begin(const Begin& begin);
   void assign(const Assignment& assignment);
@@ -74,12 +74,17 @@ class Supervisor {
   void report_misbehaviour(const std::string& what);
   void report_end(suites::AbnormalEnd end);
   void send_report(suites::RankReport report);
+  /// Adds what the wrapper of the worker that has ended says.
+  void add_wrapper_report(suites::RankReport& report) const;
   suites::RankReport empty_report() const;
 
   SupervisorOptions options_;
   MessageSink& scheduler_;
   Deadlines deadlines_;
   std::filesystem::path log_file_;
+  std::string wrap_;                   ///< tool of compute-sanitizer; empty for none
+  std::filesystem::path wrapper_log_;  ///< of the present worker
+  std::optional<suites::RankReport> held_;  ///< complete but for the wrapper's report
   std::unique_ptr<WorkerProcess> worker_;
   std::uint64_t generation_ = 0;
   bool worker_ready_ = false;

@@ -126,12 +126,15 @@ pid_t spawn(const WorkerOptions& options, int channel, int board) {
   actions.close_from(worker_board_descriptor + 1);
   const SpawnAttributes attributes;
   std::vector<char*> environment = worker_environment();
-  std::string name = options.program.string();
-  std::array<char*, 2> arguments{name.data(), nullptr};
+  std::vector<std::string> words = options.wrapper;
+  words.push_back(options.program.string());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t pid = -1;
-  require(::posix_spawn(&pid, name.c_str(), actions.get(), attributes.get(), arguments.data(),
-                        environment.data()),
-          fmt::format("starting the worker {}", name));
+  require(::posix_spawn(&pid, words.front().c_str(), actions.get(), attributes.get(),
+                        arguments.data(), environment.data()),
+          fmt::format("starting the worker {}", words.front()));
   return pid;
 }
 
@@ -150,9 +153,12 @@ WorkerProcess::~WorkerProcess() {
 }
 
 std::size_t WorkerProcess::request_stacks() const {
+  // Under a wrapper the worker is not the process that was started.
+  const pid_t told = board().process.load();
+  const pid_t process = told != 0 ? told : pid_;
   std::size_t asked = 0;
-  for (const pid_t thread : threads_of(pid_)) {
-    if (::syscall(SYS_tgkill, pid_, thread, stack_dump_signal()) == 0) ++asked;
+  for (const pid_t thread : threads_of(process)) {
+    if (::syscall(SYS_tgkill, process, thread, stack_dump_signal()) == 0) ++asked;
   }
   return asked;
 }

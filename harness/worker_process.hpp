@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -21,6 +23,7 @@ constexpr int worker_board_descriptor = 4;
 struct WorkerOptions {
   std::filesystem::path program;
   std::filesystem::path log_file;  ///< output is appended to it; empty for the supervisor's stderr
+  std::vector<std::string> wrapper;  ///< words of a program that runs the worker; may be empty
 };
 
 /// A running cgconform-worker: its own session and process group, without the launcher's variables,

@@ -9,7 +9,7 @@ constexpr bool built = true;
 constexpr bool missing = false;
 
 constexpr std::array feature_rows{
-    Feature{"Transformer Engine callables", built, missing,
+    Feature{"Transformer Engine callables", built, built,
             [](const Cell& cell) {
               return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine;
             }},
@@ -21,7 +21,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.recompute_granularity != RecomputeGranularity::none;
             }},
-    Feature{"more than two pipeline stages", built, missing,
+    Feature{"more than two pipeline stages", built, built,
             [](const Cell& cell) { return cell.config.pipeline_model_parallel_size > 2; }},
     Feature{"several model chunks a stage", missing, missing,
             [](const Cell& cell) {

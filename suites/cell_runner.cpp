@@ -49,6 +49,17 @@ std::vector<LegOutcome> gather_outcomes(const LegOutcome& mine, Communicator* ga
   return outcomes;
 }
 
+/// What this rank can still say once its context has ended: the cause. The end counts as the
+/// worker's own, so that its peers, which wait for it in their communicator, are stopped at once.
+void report_ended_context(const LegFailure& failure, RankReport& report) {
+  const CheckResult cause = judge_failure(failure, report.rank);
+  const bool illegal = cause.verdict == Verdict::fail_illegal_access;
+  report.abnormal_end =
+      AbnormalEnd{.verdict = illegal ? Verdict::fail_illegal_access : Verdict::crash,
+                  .phase = std::string(workloads::phase_name(failure.outcome.phase))};
+  report.checks.push_back(cause);
+}
+
 /// Runs the legs in order up to the first that fails on any rank; the others stay without a run.
 std::optional<LegFailure> run_legs(const matrix::Cell& cell, const CellPlan& plan,
                                    const LegSource& run_leg, Communicator* gang, LegSet& legs) {
@@ -58,7 +69,13 @@ std::optional<LegFailure> run_legs(const matrix::Cell& cell, const CellPlan& pla
     if (!failure) {
       state.record = run_leg(cell, request);
       state.ran = true;
-      failure = find_failure(request, gather_outcomes(outcome_of(state.record), gang));
+      const LegOutcome outcome = outcome_of(state.record);
+      if (workloads::ends_context(outcome.category)) {
+        failure = LegFailure{request, outcome, rank_in(gang)};
+        legs.add(request, std::move(state));
+        return failure;
+      }
+      failure = find_failure(request, gather_outcomes(outcome, gang));
       if (failure && failure->rank != rank_in(gang)) state.peer_error = failure->outcome.error;
     }
     legs.add(request, std::move(state));
@@ -117,6 +134,10 @@ RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
   const auto failure = run_legs(cell, plan, run_leg, gang, legs);
   if (environment.progress != nullptr) {
     environment.progress->enter_phase(workloads::Phase::verify);
+  }
+  if (failure && workloads::ends_context(failure->outcome.category)) {
+    report_ended_context(*failure, report);
+    return report;
   }
   if (failure) report.checks.push_back(judge_failure(*failure, report.rank));
 

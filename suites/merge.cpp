@@ -28,6 +28,11 @@ std::string describe(const AbnormalEnd& end) {
 
 void collect(const RankReport& report, std::vector<Finding>& findings) {
   if (report.abnormal_end && report.abnormal_end->ended_by_peer) return;
+  // What a check says of an end tells more than the end.
+  for (const CheckResult& check : report.checks) {
+    if (cause_rank(check.verdict) == cause_order().size()) continue;
+    findings.push_back({check.verdict, check.check_id, check.detail, report.world_rank});
+  }
   if (report.abnormal_end) {
     const AbnormalEnd& end = *report.abnormal_end;
     // An abnormal end is a failure whatever verdict stands in it.
@@ -38,10 +43,6 @@ void collect(const RankReport& report, std::vector<Finding>& findings) {
   } else if (report.checks.empty()) {
     findings.push_back(
         {Verdict::fail_coverage, "SUI-02", "the rank judged no check", report.world_rank});
-  }
-  for (const CheckResult& check : report.checks) {
-    if (cause_rank(check.verdict) == cause_order().size()) continue;
-    findings.push_back({check.verdict, check.check_id, check.detail, report.world_rank});
   }
 }
 

@@ -285,7 +285,7 @@ TEST(Callables, RunTheirHooksOnceInOrderBeforeEveryForward) {
   const CapturePlan plan = plan_capture(cell);
   const LegEnvironment environment{.device = *device, .seed = 11};
   LegRecord record;
-  PhaseClock clock(nullptr);
+  PhaseClock clock(nullptr, *device);
   LegMemory memory(*device);
   Recorder recorder(*memory.allocator, *memory.main, false);
   const Buffer random_state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2},

@@ -29,7 +29,7 @@ std::pair<const Parameter*, const Parameter*> equal_shapes(std::span<const Param
 }  // namespace
 
 CaptureFaults::~CaptureFaults() {
-  if (mapped_) context_.device().segment_source().release(*mapped_);
+  if (mapped_) context_.device().unmappable_source().release(*mapped_);
 }
 
 void CaptureFaults::before_capture(PoolId pool) {
@@ -44,7 +44,7 @@ void CaptureFaults::before_capture(PoolId pool) {
   if (context_.fault(Fault::f02b_unmapped_temporary) && !mapped_) {
     const std::int64_t bytes =
         context_.hidden_shape().elements() * dtype_bytes(context_.model_type());
-    mapped_ = context_.device().segment_source().allocate(bytes);
+    mapped_ = context_.device().unmappable_source().allocate(bytes);
   }
   if (context_.fault(Fault::f02c_workspace_fill_outside)) {
     const Buffer& workspace = kept_workspaces_.emplace_back(
@@ -61,7 +61,7 @@ void CaptureFaults::at_capture_start() {
 }
 
 void CaptureFaults::after_last_capture(PoolId pool) {
-  if (mapped_) context_.device().segment_source().unmap(*mapped_);
+  if (mapped_) context_.device().unmappable_source().unmap(*mapped_);
   if (!context_.fault(Fault::f02a_freed_temporary) || temporaries_.empty() || canary_) return;
   std::vector<Buffer> tried;
   constexpr std::size_t tries = 256;

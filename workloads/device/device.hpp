@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "workloads/allocator/segment_source.hpp"
 #include "workloads/device/communicator.hpp"
@@ -18,6 +20,12 @@ struct DeviceProperties {
   std::string name;
   std::int32_t compute_capability = 90;  ///< times ten
   std::int64_t memory_bytes = 0;
+  std::string uuid;           ///< "GPU-..."; empty on the reference device
+  std::string pci_bus_id;     ///< "0000:1b:00.0"; empty on the reference device
+  std::string host_cores;     ///< cores the process was bound to, near the device; empty for all
+  std::int32_t driver = 0;    ///< newest CUDA version of the driver, as 13000
+  std::int32_t runtime = 0;   ///< CUDA version of the runtime
+  std::int32_t peers = 0;     ///< other devices this process sees that can access its memory
 };
 
 /// What the device itself counted since the last reset; not the workload's own opinion.
@@ -52,6 +60,9 @@ class Device {
   virtual std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) = 0;
   /// Segments that allocators carve blocks from.
   virtual SegmentSource& segment_source() = 0;
+  /// Segments of which `unmap` makes every access a fault, for certain; where the source above
+  /// promises that already, it is the same one.
+  virtual SegmentSource& unmappable_source() { return segment_source(); }
 
   /// Blocks until all streams are idle; refused while any capture is active.
   virtual void synchronize() = 0;
@@ -60,6 +71,13 @@ class Device {
   /// Called for every stream, event, graph, allocation and communicator call on the calling thread;
   /// an empty function switches it off. The base of the capture audit.
   virtual void set_call_observer(CallObserver observer) = 0;
+  /// Work of `phase` begins: marks it for profilers. Throws the first error that the device or a
+  /// communicator met in the phase that ends and that no call has reported.
+  virtual void enter_phase(Phase /*phase*/) {}
+  /// What the driver and the communication library said since the last call, a line each.
+  virtual std::vector<std::string> take_notes() { return {}; }
+  /// Figures of the device at this moment by name: clocks, memory in use by all processes.
+  virtual std::map<std::string, double> measurements() const { return {}; }
   /// Seed of the random topological order in which graphs replay; ignored on CUDA.
   virtual void set_replay_seed(std::uint64_t seed) = 0;
 };

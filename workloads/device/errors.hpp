@@ -40,6 +40,9 @@ enum class ErrorCategory : std::int32_t {
 
 std::string_view error_category_name(ErrorCategory category);
 
+/// True for an error after which the device answers nothing but this error until its process ends.
+bool ends_context(ErrorCategory category);
+
 /// An error of a device call: category, the call, and what it was doing.
 class DeviceError : public Error {
  public:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 namespace cgconform::workloads {
 
+class Graph;
 class Stream;
 
 enum class NodeKind : std::uint8_t { kernel, copy, fill, host, communication, empty };
@@ -25,6 +27,29 @@ struct GraphNode {
   std::vector<std::int32_t> dependencies;  ///< indices of the nodes that must end first
 };
 
+/// How a graph is made executable; the names are those of CUDA's flags.
+struct InstantiateOptions {
+  bool auto_free_on_launch = false;  ///< frees what the graph's own allocation nodes left
+  bool use_node_priority = false;    ///< runs nodes at the priority of their stream at capture
+};
+
+/// What a graph consists of as the device counts it; one call of a capture may add several nodes.
+struct GraphCensus {
+  std::map<std::string, std::uint64_t> nodes;  ///< by kind: "kernel", "memcpy", "host", ...
+  std::uint64_t edges = 0;
+  std::uint64_t total() const {
+    std::uint64_t sum = 0;
+    for (const auto& [kind, count] : nodes) sum += count;
+    return sum;
+  }
+};
+
+/// What became of an update; the reason is empty where it took place.
+struct UpdateOutcome {
+  bool updated = false;
+  std::string reason;
+};
+
 /// An executable graph. Launching enqueues one run on the stream; launches of one exec are ordered.
 class GraphExec {
  public:
@@ -33,6 +58,9 @@ class GraphExec {
   virtual void launch(Stream& stream) = 0;
   /// Replays enqueued so far.
   virtual std::uint64_t launches() const = 0;
+  /// Runs `graph` from the next launch on. Refused, and nothing changed, where its nodes differ in
+  /// more than their parameters.
+  virtual UpdateOutcome update(const Graph& graph) = 0;
 };
 
 /// A captured graph: a DAG of nodes in capture order.
@@ -40,7 +68,10 @@ class Graph {
  public:
   virtual ~Graph() = default;
   virtual std::span<const GraphNode> nodes() const = 0;
-  virtual std::unique_ptr<GraphExec> instantiate() = 0;
+  virtual std::unique_ptr<GraphExec> instantiate(const InstantiateOptions& options) = 0;
+  std::unique_ptr<GraphExec> instantiate() { return instantiate({}); }
+  virtual std::unique_ptr<Graph> clone() const = 0;
+  virtual GraphCensus census() const = 0;
 };
 
 /// True where a path leads from node `from` to node `to`.

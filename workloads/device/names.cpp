@@ -93,4 +93,12 @@ DeviceError::DeviceError(ErrorCategory category, std::string call, const std::st
       category_(category),
       call_(std::move(call)) {}
 
+bool ends_context(ErrorCategory category) {
+  const auto number = static_cast<std::int32_t>(category);
+  // Assertion, hardware stack error, illegal instruction, misaligned address, invalid address
+  // space, invalid program counter, launch failure; ECC and NVLink errors, launch timeout.
+  return category == ErrorCategory::illegal_address || (number >= 710 && number <= 719) ||
+         number == 214 || number == 220 || number == 702;
+}
+
 }  // namespace cgconform::workloads

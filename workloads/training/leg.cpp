@@ -42,7 +42,7 @@ void drain(Device& device) {
 LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
                   const LegEnvironment& environment) {
   LegRecord record;
-  PhaseClock clock(environment.progress);
+  PhaseClock clock(environment.progress, environment.device);
   clock.enter(Phase::setup);
   environment.device.set_replay_seed(request.replay_seed);
   environment.device.reset_counters();

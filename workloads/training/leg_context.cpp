@@ -41,6 +41,8 @@ void StreamScope::join() {
 }
 
 void PhaseClock::enter(Phase phase) {
+  const bool tidies_up = phase == Phase::setup || phase == Phase::teardown || phase == Phase::idle;
+  if (!tidies_up && phase != current_) device_.enter_phase(phase);
   const auto now = std::chrono::steady_clock::now();
   if (current_ != Phase::idle) {
     const double spent = std::chrono::duration<double, std::milli>(now - since_).count();

@@ -36,7 +36,9 @@ struct LegMemory {
 /// Enters phases for the watchdog and sums up the host time spent in each.
 class PhaseClock {
  public:
-  explicit PhaseClock(ProgressSink* progress) : progress_(progress) {}
+  PhaseClock(ProgressSink* progress, Device& device) : progress_(progress), device_(device) {}
+  /// Throws what the device met in the phase that ends and has not reported yet; the phase then
+  /// still counts as the current one. The ends of a leg, which tidy up, throw nothing.
   void enter(Phase phase);
   Phase current() const { return current_; }
   /// Milliseconds a phase, in the order in which phases were first entered.
@@ -44,6 +46,7 @@ class PhaseClock {
 
  private:
   ProgressSink* progress_;
+  Device& device_;
   Phase current_ = Phase::idle;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::vector<PhaseTiming> timings_;

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
+#include "workloads/device/errors.hpp"
 #include "workloads/device/graph.hpp"
 
 namespace cgconform::workloads::cuda {
@@ -22,12 +25,30 @@ struct CapturedCall {
   std::vector<Operand> operands;
 };
 
+/// A communicator as graphs, streams and the device see it.
+class CommunicatorLink {
+ public:
+  virtual ~CommunicatorLink() = default;
+  virtual const std::string& name() const = 0;
+  virtual std::chrono::milliseconds timeout() const = 0;
+  /// First asynchronous error, or success.
+  virtual ErrorCategory async_error() const = 0;
+  /// Makes its kernels end; returns at once. Nothing can be done with it afterwards.
+  virtual void abort() = 0;
+  /// True where it was closed or aborted: graphs that use it must not be launched.
+  virtual bool closed() const = 0;
+};
+
 /// The calls of one capture in order, the call that added each of the runtime's nodes, and whatever
 /// must live as long as the graph does (host functions, communicator references).
 struct CaptureRecord {
   std::vector<CapturedCall> calls;
   std::unordered_map<cudaGraphNode_t, std::int32_t> call_of_node;
   std::vector<std::shared_ptr<void>> kept_alive;
+  std::set<std::shared_ptr<CommunicatorLink>> communicators;  ///< those that the graph uses
+
+  /// Throws communicator_invalid_usage where one of them was closed.
+  void refuse_closed_communicators() const;
 };
 
 }  // namespace cgconform::workloads::cuda

@@ -1,19 +1,59 @@
 #include "workloads/device/cuda/cuda_device.hpp"
 
+#include <array>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <nvtx3/nvToolsExt.h>
 
+#include "workloads/device/cuda/cpu_affinity.hpp"
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_segment_source.hpp"
 #include "workloads/device/cuda/cuda_state.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
 #include "workloads/device/cuda/nccl_communicator.hpp"
+#include "workloads/device/cuda/nccl_log.hpp"
+#include "workloads/device/cuda/nvml.hpp"
 
 namespace cgconform::workloads {
 
 namespace cuda {
 namespace {
+
+constexpr std::int64_t unmappable_range_bytes = std::int64_t{4} << 30;
+
+/// "GPU-" and the id's bytes in groups, as NVML and the driver's tools write it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+std::int32_t count_peers(int ordinal) {
+  int devices = 0;
+  CGCONFORM_CUDA_TRY(cudaGetDeviceCount(&devices));
+  std::int32_t peers = 0;
+  for (int other = 0; other < devices; ++other) {
+    int accessible = 0;
+    if (other == ordinal) continue;
+    CGCONFORM_CUDA_TRY(cudaDeviceCanAccessPeer(&accessible, ordinal, other));
+    peers += accessible;
+  }
+  return peers;
+}
+
+/// A range of a profiler's timeline; phases of a worker follow each other.
+void mark_phase(Phase phase) {
+  nvtxRangePop();
+  nvtxRangePushA(std::string(phase_name(phase)).c_str());
+}
 
 DeviceProperties query_properties(int ordinal) {
   cudaDeviceProp raw = {};
@@ -23,6 +63,14 @@ DeviceProperties query_properties(int ordinal) {
   properties.name = raw.name;
   properties.compute_capability = raw.major * 10 + raw.minor;
   properties.memory_bytes = static_cast<std::int64_t>(raw.totalGlobalMem);
+  properties.uuid = uuid_text(raw.uuid);
+  std::array<char, 32> bus_id{};
+  CGCONFORM_CUDA_TRY(
+      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), ordinal));
+  properties.pci_bus_id = bus_id.data();
+  CGCONFORM_CUDA_TRY(cudaDriverGetVersion(&properties.driver));
+  CGCONFORM_CUDA_TRY(cudaRuntimeGetVersion(&properties.runtime));
+  properties.peers = count_peers(ordinal);
   return properties;
 }
 
@@ -35,10 +83,14 @@ std::unique_ptr<SegmentSource> make_source(const CudaDeviceOptions& options) {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(const CudaDeviceOptions& options)
-      : state_(std::make_shared<CudaState>(options.progress)) {
+      : state_(std::make_shared<CudaState>(options.progress)),
+        ordinal_(options.ordinal),
+        chunk_bytes_(options.chunk_bytes) {
     CGCONFORM_CUDA_TRY(cudaSetDevice(options.ordinal));
     CGCONFORM_CUDA_TRY(cudaFree(nullptr));  // creates the context
     properties_ = query_properties(options.ordinal);
+    properties_.host_cores = bind_near_pci_device(properties_.pci_bus_id);
+    nvml_ = std::make_unique<NvmlDevice>(properties_.uuid);
     source_ = make_source(options);
     algorithms_ = std::make_shared<GemmAlgorithms>();
     legacy_ = std::make_unique<CudaStream>(state_, algorithms_, LegacyStream{});
@@ -54,20 +106,57 @@ class CudaDevice final : public Device {
     return std::make_unique<NcclCommunicator>(state_, std::move(options));
   }
   SegmentSource& segment_source() override { return *source_; }
+  SegmentSource& unmappable_source() override {
+    if (!unmappable_) {
+      unmappable_ = std::make_unique<ExpandableSegmentSource>(ordinal_, chunk_bytes_,
+                                                              unmappable_range_bytes);
+    }
+    return *unmappable_;
+  }
   void synchronize() override {
-    state_->observed("device_synchronize", "", [] { CGCONFORM_CUDA_TRY(cudaDeviceSynchronize()); });
+    state_->observed("device_synchronize", "", [this] { state_->await_device(); });
   }
   LaunchCounters counters() const override { return state_->counters(); }
   void reset_counters() override { state_->reset_counters(); }
   void set_call_observer(CallObserver observer) override {
     state_->set_observer(std::move(observer));
   }
+  void enter_phase(Phase phase) override {
+    mark_phase(phase);
+    CGCONFORM_CUDA_TRY(cudaPeekAtLastError());
+    state_->throw_communicator_errors();
+  }
+  std::vector<std::string> take_notes() override {
+    std::vector<std::string> notes;
+    for (const std::string& warning : nccl_log_.take_warnings()) notes.push_back("NCCL: " + warning);
+    for (const std::uint64_t xid : nvml_->take_xids()) {
+      notes.push_back(fmt::format("driver: Xid {} on {}", xid, properties_.pci_bus_id));
+    }
+    return notes;
+  }
+  std::map<std::string, double> measurements() const override {
+    std::map<std::string, double> figures;
+    const GpuState state = nvml_->state();
+    const auto add = [&](const char* name, double value) {
+      if (value >= 0.0) figures[name] = value;
+    };
+    add("gpu_used_bytes", static_cast<double>(state.used_bytes));
+    add("gpu_sm_megahertz", state.sm_megahertz);
+    add("gpu_memory_megahertz", state.memory_megahertz);
+    add("gpu_temperature_celsius", state.temperature_celsius);
+    return figures;
+  }
   void set_replay_seed(std::uint64_t /*seed*/) override {}
 
  private:
+  NcclLog nccl_log_;  // made before NCCL is used
   std::shared_ptr<CudaState> state_;
   DeviceProperties properties_;
+  std::unique_ptr<NvmlDevice> nvml_;
+  int ordinal_;
+  std::int64_t chunk_bytes_;
   std::unique_ptr<SegmentSource> source_;
+  std::unique_ptr<SegmentSource> unmappable_;
   std::shared_ptr<GemmAlgorithms> algorithms_;
   std::unique_ptr<CudaStream> legacy_;
 };

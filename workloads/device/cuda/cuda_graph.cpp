@@ -27,6 +27,36 @@ NodeKind kind_of(cudaGraphNode_t node) {
   }
 }
 
+/// CUDA's word for a node's kind, for the census.
+const char* runtime_kind(cudaGraphNode_t node) {
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  CGCONFORM_CUDA_TRY(cudaGraphNodeGetType(node, &type));
+  switch (type) {
+    case cudaGraphNodeTypeKernel:
+      return "kernel";
+    case cudaGraphNodeTypeMemcpy:
+      return "memcpy";
+    case cudaGraphNodeTypeMemset:
+      return "memset";
+    case cudaGraphNodeTypeHost:
+      return "host";
+    case cudaGraphNodeTypeGraph:
+      return "child_graph";
+    case cudaGraphNodeTypeWaitEvent:
+      return "event_wait";
+    case cudaGraphNodeTypeEventRecord:
+      return "event_record";
+    case cudaGraphNodeTypeMemAlloc:
+      return "mem_alloc";
+    case cudaGraphNodeTypeMemFree:
+      return "mem_free";
+    case cudaGraphNodeTypeEmpty:
+      return "empty";
+    default:
+      return "other";
+  }
+}
+
 std::vector<cudaGraphNode_t> node_handles(cudaGraph_t graph) {
   std::size_t count = node_count(graph);
   std::vector<cudaGraphNode_t> handles(count);
@@ -54,11 +84,31 @@ void for_each_edge(cudaGraph_t graph, Visit&& visit) {
   for (std::size_t edge = 0; edge < count; ++edge) visit(from[edge], to[edge]);
 }
 
+std::string update_result_text(cudaGraphExecUpdateResult result) {
+  switch (result) {
+    case cudaGraphExecUpdateErrorTopologyChanged:
+      return "the nodes or edges differ";
+    case cudaGraphExecUpdateErrorNodeTypeChanged:
+      return "the kind of a node differs";
+    case cudaGraphExecUpdateErrorFunctionChanged:
+    case cudaGraphExecUpdateErrorUnsupportedFunctionChange:
+      return "the function of a kernel node differs";
+    case cudaGraphExecUpdateErrorParametersChanged:
+      return "parameters differ that cannot be updated";
+    case cudaGraphExecUpdateErrorNotSupported:
+      return "a node does not support updates";
+    case cudaGraphExecUpdateErrorAttributesChanged:
+      return "the attributes of a node differ";
+    default:
+      return "refused without a reason";
+  }
+}
+
 }  // namespace
 
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record)
-    : state_(std::move(state)), graph_(std::move(graph)), record_(std::move(record)) {
+    : state_(std::move(state)), record_(std::move(record)), graph_(std::move(graph)) {
   for (const CapturedCall& call : record_->calls) {
     GraphNode node;
     node.kind = call.kind;
@@ -84,16 +134,57 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
   });
 }
 
-std::unique_ptr<GraphExec> CudaGraph::instantiate() {
-  return state_->observed("graph_instantiate", "", [this]() -> std::unique_ptr<GraphExec> {
+CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
+                     std::shared_ptr<CaptureRecord> record, std::vector<GraphNode> nodes)
+    : state_(std::move(state)),
+      record_(std::move(record)),
+      graph_(std::move(graph)),
+      nodes_(std::move(nodes)) {}
+
+std::unique_ptr<GraphExec> CudaGraph::instantiate(const InstantiateOptions& options) {
+  return state_->observed("graph_instantiate", "", [&]() -> std::unique_ptr<GraphExec> {
+    unsigned long long flags = 0;
+    if (options.auto_free_on_launch) flags |= cudaGraphInstantiateFlagAutoFreeOnLaunch;
+    if (options.use_node_priority) flags |= cudaGraphInstantiateFlagUseNodePriority;
     cudaGraphExec_t exec = nullptr;
-    CGCONFORM_CUDA_TRY(cudaGraphInstantiate(&exec, graph_.get(), 0));
+    CGCONFORM_CUDA_TRY(cudaGraphInstantiate(&exec, graph_.get(), flags));
     return std::make_unique<CudaGraphExec>(state_, GraphExecHandle(exec), record_, nodes_.size());
+  });
+}
+
+std::unique_ptr<Graph> CudaGraph::clone() const {
+  return state_->observed("graph_clone", "", [this]() -> std::unique_ptr<Graph> {
+    cudaGraph_t copy = nullptr;
+    CGCONFORM_CUDA_TRY(cudaGraphClone(&copy, graph_.get()));
+    return std::unique_ptr<Graph>(new CudaGraph(state_, GraphHandle(copy), record_, nodes_));
+  });
+}
+
+GraphCensus CudaGraph::census() const {
+  GraphCensus census;
+  for (cudaGraphNode_t node : node_handles(graph_.get())) ++census.nodes[runtime_kind(node)];
+  for_each_edge(graph_.get(), [&](cudaGraphNode_t, cudaGraphNode_t) { ++census.edges; });
+  return census;
+}
+
+UpdateOutcome CudaGraphExec::update(const Graph& graph) {
+  return state_->observed("graph_update", "", [&]() -> UpdateOutcome {
+    const auto& next = static_cast<const CudaGraph&>(graph);
+    cudaGraphExecUpdateResultInfo info = {};
+    const cudaError_t status = cudaGraphExecUpdate(exec_.get(), next.handle(), &info);
+    if (status == cudaErrorGraphExecUpdateFailure) {
+      cudaGetLastError();
+      return {.updated = false, .reason = update_result_text(info.result)};
+    }
+    CGCONFORM_CUDA_TRY(status);
+    record_ = next.record();
+    return {.updated = true};
   });
 }
 
 void CudaGraphExec::launch(Stream& stream) {
   state_->observed("graph_launch", "", [&] {
+    record_->refuse_closed_communicators();
     CGCONFORM_CUDA_TRY(cudaGraphLaunch(exec_.get(), static_cast<CudaStream&>(stream).handle()));
     ++launches_;
     state_->count_graph_launch(nodes_);

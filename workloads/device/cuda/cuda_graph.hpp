@@ -19,12 +19,23 @@ class CudaGraph final : public Graph {
   CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
             std::shared_ptr<CaptureRecord> record);
   std::span<const GraphNode> nodes() const override { return nodes_; }
-  std::unique_ptr<GraphExec> instantiate() override;
+  std::unique_ptr<GraphExec> instantiate(const InstantiateOptions& options) override;
+  using Graph::instantiate;
+  std::unique_ptr<Graph> clone() const override;
+  GraphCensus census() const override;
+
+  cudaGraph_t handle() const { return graph_.get(); }
+  const std::shared_ptr<CaptureRecord>& record() const { return record_; }
 
  private:
+  CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
+            std::shared_ptr<CaptureRecord> record, std::vector<GraphNode> nodes);
+
   std::shared_ptr<CudaState> state_;
-  GraphHandle graph_;
+  // Holds the communicators that the graph uses, and NCCL waits for its graphs when one ends: the
+  // graph goes first.
   std::shared_ptr<CaptureRecord> record_;
+  GraphHandle graph_;
   std::vector<GraphNode> nodes_;
 };
 
@@ -33,16 +44,17 @@ class CudaGraphExec final : public GraphExec {
   CudaGraphExec(std::shared_ptr<CudaState> state, GraphExecHandle exec,
                 std::shared_ptr<CaptureRecord> record, std::uint64_t nodes)
       : state_(std::move(state)),
-        exec_(std::move(exec)),
         record_(std::move(record)),
+        exec_(std::move(exec)),
         nodes_(nodes) {}
   void launch(Stream& stream) override;
   std::uint64_t launches() const override { return launches_; }
+  UpdateOutcome update(const Graph& graph) override;
 
  private:
   std::shared_ptr<CudaState> state_;
+  std::shared_ptr<CaptureRecord> record_;  // outlives the executable, as above
   GraphExecHandle exec_;
-  std::shared_ptr<CaptureRecord> record_;
   std::uint64_t nodes_ = 0;
   std::uint64_t launches_ = 0;
 };

@@ -58,6 +58,17 @@ class EventPoint final : public StreamPoint {
   EventHandle event_;
 };
 
+/// Gives memory back. Where the context has ended there is nothing to give back, and its error
+/// shows at the next synchronisation; allocators release in destructors, which must not throw.
+template <typename Release>
+void release_quietly_after_the_end(Release&& release) {
+  try {
+    release();
+  } catch (const DeviceError& error) {
+    if (!ends_context(error.category())) throw;
+  }
+}
+
 /// The driver's addresses are integers; everything else speaks of pointers.
 std::byte* pointer_of(CUdeviceptr address) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -85,7 +96,9 @@ CudaSegmentSource::CudaSegmentSource() {
 
 CaptureMode CudaSegmentSource::exchange_capture_mode(CaptureMode mode) {
   cudaStreamCaptureMode exchanged = to_runtime(mode);
-  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&exchanged));
+  // The call may repeat the error of an earlier launch; the mode is exchanged all the same.
+  const cudaError_t status = cudaThreadExchangeStreamCaptureMode(&exchanged);
+  if (!ends_context(category_of(status))) CGCONFORM_CUDA_TRY(status);
   return from_runtime(exchanged);
 }
 
@@ -101,7 +114,13 @@ void CudaSegmentSource::mark(std::byte* data, std::int64_t bytes, std::uint8_t v
 
 std::unique_ptr<StreamPoint> CudaSegmentSource::point(Stream& stream) {
   if (stream.capture_status() != CaptureStatus::none) return nullptr;
-  return std::make_unique<EventPoint>(*this, static_cast<CudaStream&>(stream).handle());
+  try {
+    return std::make_unique<EventPoint>(*this, static_cast<CudaStream&>(stream).handle());
+  } catch (const DeviceError& error) {
+    // Asked for where a block is freed, also by destructors after the context has ended.
+    if (!ends_context(error.category())) throw;
+    return nullptr;
+  }
 }
 
 void CudaSegmentSource::inspect(const std::byte* data, std::int64_t bytes, std::byte* host) {
@@ -131,7 +150,7 @@ void PlainSegmentSource::release(const Segment& segment) {
     const std::lock_guard lock(mutex_);
     if (live_.erase(segment.data) == 0) return;  // unmapped before
   }
-  CGCONFORM_CUDA_TRY(cudaFree(segment.data));
+  release_quietly_after_the_end([&] { CGCONFORM_CUDA_TRY(cudaFree(segment.data)); });
 }
 
 bool PlainSegmentSource::owns(const void* address) const {
@@ -182,8 +201,8 @@ void ExpandableSegmentSource::map_chunk(CUdeviceptr address) {
 }
 
 void ExpandableSegmentSource::unmap_chunk(CUdeviceptr address) {
+  if (mapped_.erase(address) == 0) return;
   CGCONFORM_CUDA_TRY(driver().unmap(address, chunk_bytes_));
-  mapped_.erase(address);
 }
 
 Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
@@ -208,6 +227,14 @@ Segment ExpandableSegmentSource::allocate(std::int64_t bytes) {
   }
   used_bytes_ += wanted;
   return {pointer_of(start), static_cast<std::int64_t>(wanted)};
+}
+
+void ExpandableSegmentSource::release(const Segment& segment) {
+  release_quietly_after_the_end([&] {
+    // Unlike cudaFree, unmapping does not wait for work that still uses the memory.
+    CGCONFORM_CUDA_TRY(cudaDeviceSynchronize());
+    unmap(segment);
+  });
 }
 
 void ExpandableSegmentSource::unmap(const Segment& segment) {

@@ -65,7 +65,7 @@ class ExpandableSegmentSource final : public CudaSegmentSource {
 
   std::string_view name() const override { return "expandable segments"; }
   Segment allocate(std::int64_t bytes) override;
-  void release(const Segment& segment) override { unmap(segment); }
+  void release(const Segment& segment) override;
   void unmap(const Segment& segment) override;
   bool owns(const void* address) const override;
   std::int64_t bytes_in_use() const override;
@@ -73,6 +73,7 @@ class ExpandableSegmentSource final : public CudaSegmentSource {
 
  private:
   void map_chunk(CUdeviceptr address);
+  /// Does nothing for a chunk that was unmapped before.
   void unmap_chunk(CUdeviceptr address);
 
   int device_ = 0;

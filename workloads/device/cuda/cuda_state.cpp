@@ -1,8 +1,129 @@
 #include "workloads/device/cuda/cuda_state.hpp"
 
+#include <algorithm>
+#include <thread>
+
+#include <fmt/format.h>
+
 #include "workloads/device/cuda/cuda_error.hpp"
 
 namespace cgconform::workloads::cuda {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Kernels of an aborted communicator leave their waiting loops within moments.
+constexpr std::chrono::seconds abort_deadline{5};
+
+/// Looks at short intervals first, so that short work is not waited for any longer than it takes.
+class Backoff {
+ public:
+  void pause() {
+    if (rounds_++ < spinning_rounds) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(interval);
+    }
+  }
+
+ private:
+  static constexpr int spinning_rounds = 2000;
+  static constexpr std::chrono::microseconds interval{100};
+  int rounds_ = 0;
+};
+
+bool ends_before(Clock::time_point deadline, const std::function<bool()>& ended) {
+  Backoff backoff;
+  while (!ended()) {
+    if (Clock::now() > deadline) return false;
+    backoff.pause();
+  }
+  return true;
+}
+
+}  // namespace
+
+void CudaState::add_stream(cudaStream_t stream) {
+  const std::lock_guard lock(streams_mutex_);
+  streams_.insert(stream);
+}
+
+void CudaState::remove_stream(cudaStream_t stream) {
+  const std::lock_guard lock(streams_mutex_);
+  streams_.erase(stream);
+}
+
+void CudaState::await_device() {
+  const auto idle = [this] {
+    const std::lock_guard lock(streams_mutex_);
+    return std::all_of(streams_.begin(), streams_.end(),
+                       [](cudaStream_t stream) { return has_ended(cudaStreamQuery(stream)); });
+  };
+  await(idle, [] { CGCONFORM_CUDA_TRY(cudaDeviceSynchronize()); });
+}
+
+void CudaState::watch(const std::shared_ptr<CommunicatorLink>& communicator) {
+  const std::lock_guard lock(communicators_mutex_);
+  std::erase_if(communicators_, [](const auto& known) { return known.expired(); });
+  communicators_.push_back(communicator);
+}
+
+std::vector<std::shared_ptr<CommunicatorLink>> CudaState::live_communicators() const {
+  const std::lock_guard lock(communicators_mutex_);
+  std::vector<std::shared_ptr<CommunicatorLink>> live;
+  for (const auto& known : communicators_) {
+    auto communicator = known.lock();
+    if (communicator && !communicator->closed()) live.push_back(std::move(communicator));
+  }
+  return live;
+}
+
+void CudaState::throw_communicator_errors() const {
+  for (const auto& communicator : live_communicators()) {
+    const ErrorCategory error = communicator->async_error();
+    if (error == ErrorCategory::success) continue;
+    throw DeviceError(error, "ncclCommGetAsyncError",
+                      fmt::format("communicator {}: {}", communicator->name(),
+                                  ncclGetLastError(nullptr)));
+  }
+}
+
+void CudaState::await(const std::function<bool()>& ended, const std::function<void()>& wait) {
+  const auto communicators = live_communicators();
+  if (communicators.empty()) {
+    wait();
+    return;
+  }
+  const auto shortest = std::min_element(
+      communicators.begin(), communicators.end(),
+      [](const auto& a, const auto& b) { return a->timeout() < b->timeout(); });
+  const std::chrono::milliseconds timeout = (*shortest)->timeout();
+  const Clock::time_point deadline = Clock::now() + timeout;
+  const auto abort_all = [&] {
+    for (const auto& communicator : communicators) communicator->abort();
+    // Whatever still hangs then is the supervisor's to end.
+    ends_before(Clock::now() + abort_deadline, ended);
+  };
+  Backoff backoff;
+  while (!ended()) {
+    try {
+      throw_communicator_errors();
+    } catch (const DeviceError&) {
+      abort_all();
+      throw;
+    }
+    if (Clock::now() > deadline) {
+      abort_all();
+      throw DeviceError(ErrorCategory::communicator_timeout, "synchronize",
+                        fmt::format("communicator {}: the device did not finish within {} ms; a "
+                                    "peer is missing from a collective or message",
+                                    (*shortest)->name(), timeout.count()));
+    }
+    backoff.pause();
+  }
+  wait();
+}
 
 LaunchCounters CudaState::counters() const {
   LaunchCounters counters;
@@ -40,6 +161,12 @@ std::size_t node_count(cudaGraph_t graph) {
   std::size_t count = 0;
   CGCONFORM_CUDA_TRY(cudaGraphGetNodes(graph, nullptr, &count));
   return count;
+}
+
+bool has_ended(cudaError_t status) {
+  if (status != cudaErrorNotReady) return true;
+  cudaGetLastError();
+  return false;
 }
 
 std::shared_ptr<CaptureRecord> CudaState::capture_record(cudaStream_t stream) {

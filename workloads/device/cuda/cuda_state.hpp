@@ -1,12 +1,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -30,6 +34,11 @@ class CudaState {
   }
 
   std::uint64_t next_stream_id() { return ++last_stream_id_; }
+  /// Streams that `synchronize` of the device waits for.
+  void add_stream(cudaStream_t stream);
+  void remove_stream(cudaStream_t stream);
+  /// Blocks until all work on the device ended, watching the communicators.
+  void await_device();
 
   void set_observer(CallObserver observer) { observer_ = std::move(observer); }
 
@@ -53,6 +62,15 @@ class CudaState {
     }
   }
 
+  /// Communicators are watched while the host waits for the device.
+  void watch(const std::shared_ptr<CommunicatorLink>& communicator);
+  /// Throws the first asynchronous error of a communicator.
+  void throw_communicator_errors() const;
+  /// Blocks until `ended` says so. Where ranks depend on each other this looks at the communicators
+  /// meanwhile: an asynchronous error, or the end of the shortest timeout, aborts them all, so that
+  /// their kernels end, and throws. `wait` is the plain blocking call.
+  void await(const std::function<bool()>& ended, const std::function<void()>& wait);
+
   /// The record of the capture that `stream` takes part in, found by the runtime's capture id; made
   /// when the id is new. Null where the stream does not capture.
   std::shared_ptr<CaptureRecord> capture_record(cudaStream_t stream);
@@ -72,6 +90,12 @@ class CudaState {
   std::atomic<std::uint64_t> graph_nodes_run_{0};
   std::atomic<std::uint64_t> failed_calls_{0};
   std::atomic<std::uint64_t> last_stream_id_{0};
+  std::vector<std::shared_ptr<CommunicatorLink>> live_communicators() const;
+
+  std::mutex streams_mutex_;
+  std::set<cudaStream_t> streams_;
+  mutable std::mutex communicators_mutex_;
+  std::vector<std::weak_ptr<CommunicatorLink>> communicators_;
   std::mutex captures_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<CaptureRecord>> captures_;
 };
@@ -83,6 +107,9 @@ struct CaptureInfo {
   cudaGraph_t graph = nullptr;
 };
 CaptureInfo capture_info(cudaStream_t stream);
+
+/// Of a query's status: true once the work ended, in whatever way; the blocking call says how.
+bool has_ended(cudaError_t status);
 
 /// Number of nodes of a graph under capture.
 std::size_t node_count(cudaGraph_t graph);

@@ -63,8 +63,10 @@ bool CudaEvent::query() {
 }
 
 void CudaEvent::synchronize() {
-  state_->observed("event_synchronize", "",
-                   [this] { CGCONFORM_CUDA_TRY(cudaEventSynchronize(event_.get())); });
+  state_->observed("event_synchronize", "", [this] {
+    state_->await([this] { return has_ended(cudaEventQuery(event_.get())); },
+                  [this] { CGCONFORM_CUDA_TRY(cudaEventSynchronize(event_.get())); });
+  });
 }
 
 double CudaEvent::elapsed_since(Event& start) {
@@ -81,6 +83,11 @@ CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlg
       kind == StreamKind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
   CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&handle_, flags));
   owned_.reset(handle_);
+  state_->add_stream(handle_);
+}
+
+CudaStream::~CudaStream() {
+  if (owned_) state_->remove_stream(handle_);
 }
 
 CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
@@ -157,7 +164,7 @@ void CudaStream::download(void* host, const TensorView& source) {
   state_->observed("download", "", [&] {
     CGCONFORM_CUDA_TRY(
         cudaMemcpyAsync(host, source.data, byte_count(source), cudaMemcpyDeviceToHost, handle_));
-    CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_));
+    await_end();
   });
 }
 
@@ -191,8 +198,14 @@ void CudaStream::wait(Event& event) {
 }
 
 void CudaStream::synchronize() {
-  state_->observed("stream_synchronize", "",
-                   [this] { CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_)); });
+  state_->observed("stream_synchronize", "", [this] { await_end(); });
+}
+
+void CudaStream::await_end() {
+  // Where the stream captures, the plain call gives the error that belongs to it.
+  const bool captures = capture_status() != CaptureStatus::none;
+  state_->await([&] { return captures || has_ended(cudaStreamQuery(handle_)); },
+                [this] { CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_)); });
 }
 
 bool CudaStream::query() {

@@ -35,6 +35,9 @@ class CudaStream final : public Stream {
 
   CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
              LegacyStream legacy);
+  ~CudaStream() override;
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
 
   std::uint64_t id() const override { return id_; }
   void launch(const OpCall& call) override;
@@ -70,6 +73,8 @@ class CudaStream final : public Stream {
   }
 
  private:
+  /// Blocks until the stream's work ended, watching the communicators.
+  void await_end();
   void record_new_nodes(const CaptureInfo& info, std::size_t nodes_before, CapturedCall call);
 
   std::shared_ptr<CudaState> state_;

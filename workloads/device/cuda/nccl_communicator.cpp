@@ -1,8 +1,11 @@
 #include "workloads/device/cuda/nccl_communicator.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -83,23 +86,49 @@ std::size_t count(const TensorView& tensor) {
 }  // namespace
 
 /// Destroyed by the last owner: the communicator, or a graph that captured one of its calls.
-struct NcclCommunicator::Handle {
-  ncclComm_t comm = nullptr;
-
-  Handle() = default;
-  ~Handle() {
-    if (comm == nullptr) return;
-    ncclResult_t asynchronous = ncclSuccess;
-    const bool healthy =
-        ncclCommGetAsyncError(comm, &asynchronous) == ncclSuccess && asynchronous == ncclSuccess;
+class NcclCommunicator::Handle final : public CommunicatorLink {
+ public:
+  Handle(std::string name, std::chrono::milliseconds timeout)
+      : name_(std::move(name)), timeout_(timeout) {}
+  ~Handle() override {
+    if (comm == nullptr || aborted_) return;
+    const bool healthy = async_error() == ErrorCategory::success;
     static_cast<void>(healthy ? ncclCommDestroy(comm) : ncclCommAbort(comm));
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
+
+  const std::string& name() const override { return name_; }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+  ErrorCategory async_error() const override {
+    if (aborted_) return ErrorCategory::communicator_error;
+    ncclResult_t asynchronous = ncclSuccess;
+    const ncclResult_t status = ncclCommGetAsyncError(comm, &asynchronous);
+    return status == ncclSuccess ? category_of(asynchronous) : category_of(status);
+  }
+  void abort() override {
+    if (aborted_.exchange(true)) return;
+    // NCCL tells its kernels to end at once, and then waits for every graph that uses the
+    // communicator, without an end of its own. The wait is left to a thread that nobody joins: a
+    // worker whose communicator was aborted is replaced.
+    std::thread([handle = comm] { static_cast<void>(ncclCommAbort(handle)); }).detach();
+  }
+  bool closed() const override { return closed_ || aborted_; }
+  void set_closed() { closed_ = true; }
+
+  ncclComm_t comm = nullptr;
+
+ private:
+  std::string name_;
+  std::chrono::milliseconds timeout_;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> closed_{false};
 };
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options)
-    : state_(std::move(state)), options_(std::move(options)), handle_(std::make_shared<Handle>()) {
+    : state_(std::move(state)),
+      options_(std::move(options)),
+      handle_(std::make_shared<Handle>(options_.name, options_.timeout)) {
   prepare_shared_gpu(options_);
   ncclUniqueId id = {};
   const std::string key = "nccl/" + options_.name + "/id";
@@ -117,6 +146,7 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, Communicato
     std::memcpy(id.internal, value.data(), sizeof(id.internal));
   }
   CGCONFORM_CUDA_TRY(ncclCommInitRank(&handle_->comm, options_.size, id, options_.rank));
+  if (options_.size > 1) state_->watch(handle_);
 }
 
 NcclCommunicator::~NcclCommunicator() = default;
@@ -127,7 +157,11 @@ void NcclCommunicator::enqueue(std::string_view name, std::vector<Operand> opera
   auto& cuda_stream = static_cast<CudaStream&>(stream);
   state_->observed(name, label, [&] {
     const std::shared_ptr<CaptureRecord> record = state_->capture_record(cuda_stream.handle());
-    if (record) record->kept_alive.push_back(handle_);
+    if (record) record->communicators.insert(handle_);
+    if (handle_->closed()) {
+      throw DeviceError(ErrorCategory::communicator_invalid_usage, std::string(name),
+                        fmt::format("the communicator {} was closed", options_.name));
+    }
     cuda_stream.recorded({NodeKind::communication, label, name, std::move(operands)},
                          [&] { call(cuda_stream.handle()); });
   });
@@ -185,13 +219,25 @@ std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
 }
 
 ErrorCategory NcclCommunicator::async_error() const {
-  ncclResult_t asynchronous = ncclSuccess;
-  const ncclResult_t status = ncclCommGetAsyncError(handle_->comm, &asynchronous);
-  return status == ncclSuccess ? category_of(asynchronous) : category_of(status);
+  return handle_->async_error();
 }
 
 int NcclCommunicator::live_graph_references() const {
   return static_cast<int>(handle_.use_count()) - 1;
+}
+
+void NcclCommunicator::close() {
+  const auto deadline = std::chrono::steady_clock::now() + options_.timeout;
+  while (live_graph_references() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  const int graphs = live_graph_references();
+  handle_->set_closed();
+  if (graphs == 0) return;
+  throw DeviceError(ErrorCategory::communicator_timeout, "close",
+                    fmt::format("communicator {}: {} graphs still use it after {} ms; destroy them "
+                                "first",
+                                options_.name, graphs, options_.timeout.count()));
 }
 
 }  // namespace cgconform::workloads::cuda

@@ -31,9 +31,10 @@ class NcclCommunicator final : public Communicator {
   std::vector<std::string> exchange(const std::string& mine) override;
   ErrorCategory async_error() const override;
   int live_graph_references() const override;
+  void close() override;
 
  private:
-  struct Handle;
+  class Handle;
 
   /// Runs an NCCL call on the stream; captured nodes are recorded with `operands`.
   template <typename Call>

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "workloads/device/reference/reference_stream.hpp"
 
 namespace cgconform::workloads::reference {
@@ -15,16 +17,47 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31U);
 }
 
+/// Why an executable made from `current` cannot run `next`; empty where it can.
+std::string difference(std::span<const GraphNode> current, std::span<const GraphNode> next) {
+  if (current.size() != next.size()) {
+    return fmt::format("{} nodes in place of {}", next.size(), current.size());
+  }
+  for (std::size_t i = 0; i < current.size(); ++i) {
+    if (current[i].kind != next[i].kind || current[i].op_name != next[i].op_name) {
+      return fmt::format("node {} is {} in place of {}", i, next[i].op_name, current[i].op_name);
+    }
+    if (current[i].dependencies != next[i].dependencies) {
+      return fmt::format("node {} depends on other nodes", i);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 ReferenceGraph::ReferenceGraph(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body)
     : core_(std::move(core)), references_(std::move(body)), number_(core_->next_graph_number()) {}
 
-std::unique_ptr<GraphExec> ReferenceGraph::instantiate() {
+std::unique_ptr<GraphExec> ReferenceGraph::instantiate(const InstantiateOptions& /*options*/) {
   return core_->call("instantiate", {}, [&]() -> std::unique_ptr<GraphExec> {
     core_->require_safe(CaptureViolation::instantiate_graph, "instantiate");
     return std::make_unique<ReferenceGraphExec>(core_, references_.body(), number_);
   });
+}
+
+std::unique_ptr<Graph> ReferenceGraph::clone() const {
+  return core_->call("graph clone", {}, [&]() -> std::unique_ptr<Graph> {
+    return std::make_unique<ReferenceGraph>(core_, references_.body());
+  });
+}
+
+GraphCensus ReferenceGraph::census() const {
+  GraphCensus census;
+  for (const GraphNode& node : nodes()) {
+    ++census.nodes[std::string(node_kind_name(node.kind))];
+    census.edges += node.dependencies.size();
+  }
+  return census;
 }
 
 ReferenceGraphExec::ReferenceGraphExec(std::shared_ptr<Core> core,
@@ -41,6 +74,16 @@ void ReferenceGraphExec::launch(Stream& stream) {
                         {.graph = references_, .replay = launches_, .order_seed = seed},
                         last_launch_);
     ++launches_;
+  });
+}
+
+UpdateOutcome ReferenceGraphExec::update(const Graph& graph) {
+  return core_->call("graph update", {}, [&]() -> UpdateOutcome {
+    const auto& next = static_cast<const ReferenceGraph&>(graph);
+    std::string reason = difference(references_->body()->nodes(), next.nodes());
+    if (!reason.empty()) return {.updated = false, .reason = std::move(reason)};
+    references_ = std::make_shared<const GraphReferences>(next.body());
+    return {.updated = true};
   });
 }
 

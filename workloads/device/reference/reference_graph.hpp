@@ -13,7 +13,11 @@ class ReferenceGraph : public Graph {
  public:
   ReferenceGraph(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body);
   std::span<const GraphNode> nodes() const override { return references_.body()->nodes(); }
-  std::unique_ptr<GraphExec> instantiate() override;
+  std::unique_ptr<GraphExec> instantiate(const InstantiateOptions& options) override;
+  using Graph::instantiate;
+  std::unique_ptr<Graph> clone() const override;
+  GraphCensus census() const override;
+  const std::shared_ptr<const GraphBody>& body() const { return references_.body(); }
 
  private:
   std::shared_ptr<Core> core_;
@@ -28,6 +32,7 @@ class ReferenceGraphExec : public GraphExec {
                      std::uint64_t graph_number);
   void launch(Stream& stream) override;
   std::uint64_t launches() const override { return launches_; }
+  UpdateOutcome update(const Graph& graph) override;
 
  private:
   std::shared_ptr<Core> core_;

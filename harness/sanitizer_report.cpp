@@ -1,0 +1,199 @@
+#include "harness/sanitizer_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+namespace cgconform::harness {
+namespace {
+
+using suites::Verdict;
+
+constexpr std::string_view line_mark = "=========";
+constexpr std::string_view indent = "    ";
+constexpr std::string_view own_kernels = "cgconform::";
+
+/// Lines that stand where an error may begin and are none.
+constexpr std::array<std::string_view, 8> headings{
+    "COMPUTE-SANITIZER", "Program hit",       "Target application", "Error: process",
+    "Error: Target",     "Internal",          "Warning",            "Saved host backtrace"};
+
+struct Tool {
+  std::string_view name;
+  Verdict verdict;
+  bool counts_libraries;
+};
+
+constexpr std::array tools{
+    Tool{"memcheck", Verdict::fail_illegal_access, true},
+    Tool{"racecheck", Verdict::fail_nondeterminism, false},
+    Tool{"initcheck", Verdict::fail_stale_address, false},
+    Tool{"synccheck", Verdict::fail_nondeterminism, false},
+};
+
+const Tool& tool_named(std::string_view name) {
+  const auto* found =
+      std::find_if(tools.begin(), tools.end(), [&](const Tool& tool) { return tool.name == name; });
+  return found == tools.end() ? tools.front() : *found;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \r\t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \r\t") - first + 1);
+}
+
+/// "kernel(float *)+0x60 in file.cu:4" into kernel and place.
+void set_location(std::string_view text, SanitizerFinding& finding) {
+  const std::size_t offset = text.rfind("+0x");
+  const std::size_t in = text.rfind(" in ");
+  finding.kernel = trimmed(text.substr(0, std::min(offset, in)));
+  if (in != std::string_view::npos && (offset == std::string_view::npos || in > offset)) {
+    const std::string_view file = trimmed(text.substr(in + 4));
+    finding.place = file.substr(0, file.find(' '));
+  }
+}
+
+std::optional<std::uint64_t> number_at(std::string_view text) {
+  text = trimmed(text);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return number;
+}
+
+/// The number of errors in a summary line; nothing for any other line.
+std::optional<std::uint64_t> summary_errors(std::string_view line) {
+  constexpr std::string_view errors = "ERROR SUMMARY:";
+  constexpr std::string_view hazards = "RACECHECK SUMMARY:";
+  if (line.starts_with(errors)) return number_at(line.substr(errors.size()));
+  if (!line.starts_with(hazards)) return std::nullopt;
+  // "1 hazard displayed (1 error, 0 warnings)"
+  const std::size_t open = line.find('(');
+  return number_at(open == std::string_view::npos ? line.substr(hazards.size())
+                                                  : line.substr(open + 1));
+}
+
+bool begins_finding(std::string_view line) {
+  return !line.empty() && line.find("SUMMARY:") == std::string_view::npos &&
+         std::none_of(headings.begin(), headings.end(),
+                      [&](std::string_view heading) { return line.starts_with(heading); });
+}
+
+SanitizerFinding new_finding(std::string_view line) {
+  SanitizerFinding finding;
+  constexpr std::string_view access = " access at ";
+  const std::size_t at = line.find(access);
+  finding.what = std::string(line.substr(0, at));
+  if (at != std::string_view::npos) set_location(line.substr(at + access.size()), finding);
+  return finding;
+}
+
+void add_detail(std::string_view line, SanitizerFinding& finding) {
+  constexpr std::string_view at = "at ";
+  if (finding.kernel.empty() && line.starts_with(at)) {
+    set_location(line.substr(at.size()), finding);
+  } else if (!line.starts_with("Host Frame") && !line.starts_with("Device Frame") &&
+             !line.starts_with("Saved host backtrace")) {
+    if (!finding.detail.empty()) finding.detail += ", ";
+    finding.detail += line;
+  }
+}
+
+void keep(SanitizerFinding finding, std::vector<SanitizerFinding>& findings) {
+  const auto known =
+      std::find_if(findings.begin(), findings.end(), [&](const SanitizerFinding& other) {
+        return other.what == finding.what && other.kernel == finding.kernel &&
+               other.place == finding.place;
+      });
+  if (known == findings.end()) {
+    findings.push_back(std::move(finding));
+  } else {
+    ++known->count;
+  }
+}
+
+std::string describe(const SanitizerFinding& finding) {
+  std::string text = finding.what;
+  if (!finding.kernel.empty()) text += fmt::format(" in kernel {}", finding.kernel);
+  if (!finding.place.empty()) text += fmt::format(" at {}", finding.place);
+  if (finding.count > 1) text += fmt::format(", {} times", finding.count);
+  if (!finding.detail.empty()) text += fmt::format(" ({})", finding.detail);
+  return text;
+}
+
+}  // namespace
+
+SanitizerReport parse_sanitizer_report(std::string_view text) {
+  SanitizerReport report;
+  std::vector<SanitizerFinding> all;
+  bool open = false;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
+    if (!line.starts_with(line_mark)) continue;  // the program's own output
+    line.remove_prefix(line_mark.size());
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    const std::string_view content = trimmed(line);
+    if (line.starts_with(indent)) {
+      if (open) add_detail(content, all.back());
+      continue;
+    }
+    open = false;
+    if (const auto errors = summary_errors(content)) {
+      report.errors = errors;
+    } else if (begins_finding(content)) {
+      all.push_back(new_finding(content));
+      open = true;
+    }
+  }
+  for (SanitizerFinding& finding : all) keep(std::move(finding), report.findings);
+  return report;
+}
+
+const std::vector<std::string_view>& sanitizer_tools() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> all;
+    for (const Tool& tool : tools) all.push_back(tool.name);
+    return all;
+  }();
+  return names;
+}
+
+suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::string_view tool) {
+  const Tool& row = tool_named(tool);
+  suites::CheckResult result{.check_id = "TLG-05"};
+  std::uint64_t of_libraries = 0;
+  const SanitizerFinding* first = nullptr;
+  std::uint64_t further = 0;
+  for (const SanitizerFinding& finding : report.findings) {
+    const bool own = finding.kernel.find(own_kernels) != std::string::npos;
+    if (!own && !row.counts_libraries) {
+      ++of_libraries;
+    } else if (first == nullptr) {
+      first = &finding;
+    } else {
+      ++further;
+    }
+  }
+  if (first != nullptr) {
+    result.verdict = row.verdict;
+    result.detail = fmt::format("{}: {}", tool, describe(*first));
+    if (further > 0) result.detail += fmt::format("; and {} further kinds of error", further);
+  } else if (!report.errors) {
+    result.verdict = Verdict::fail_suite;
+    result.detail = fmt::format(
+        "{}: the log has no summary, so the worker did not run under it to its end", tool);
+  } else {
+    result.detail = fmt::format("{}: no error in this program's kernels", tool);
+    if (of_libraries > 0) {
+      result.detail += fmt::format("; {} kinds of report concern libraries", of_libraries);
+    }
+  }
+  return result;
+}
+
+}  // namespace cgconform::harness
