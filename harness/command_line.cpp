@@ -116,9 +116,10 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
                  "multiplies the deadline of every phase")
       ->type_name("FACTOR")
       ->capture_default_str();
-  app.add_option("--wrap", raw.wrap,
-                 "run workers under compute-sanitizer: memcheck, racecheck, initcheck or synccheck; "
-                 "what it reports becomes verdicts")
+  app.add_option(
+         "--wrap", raw.wrap,
+         "run workers under compute-sanitizer: memcheck, racecheck, initcheck or synccheck; "
+         "what it reports becomes verdicts")
       ->type_name("compute-sanitizer[=TOOL]");
   app.add_option("--guard-pages", raw.guard_pages,
                  "give every buffer a mapping of its own, at whose end or start it lies, so that "

@@ -174,8 +174,7 @@ void Coordinator::plan_run() {
   scheduling.communicator_timeout_milliseconds =
       Deadlines(deadline_scale).phase(workloads::Phase::replay).count() / 2;
   // A wrapper's report is complete once its worker has ended: a worker runs one cell.
-  scheduling.always_fresh =
-      options_.isolation == IsolationChoice::cell || !options_.wrap.empty();
+  scheduling.always_fresh = options_.isolation == IsolationChoice::cell || !options_.wrap.empty();
   scheduling.guard_pages = guard_pages_name(options_.guard_pages);
   scheduler_.emplace(scheduling);
   if (!options_.resume.empty() && !take_up_run()) return;

@@ -17,8 +17,8 @@ constexpr std::string_view own_kernels = "cgconform::";
 
 /// Lines that stand where an error may begin and are none.
 constexpr std::array<std::string_view, 8> headings{
-    "COMPUTE-SANITIZER", "Program hit",       "Target application", "Error: process",
-    "Error: Target",     "Internal",          "Warning",            "Saved host backtrace"};
+    "COMPUTE-SANITIZER", "Program hit", "Target application",  "Error: process", "Error: Target",
+    "Internal",          "Warning",     "Saved host backtrace"};
 
 struct Tool {
   std::string_view name;

@@ -304,9 +304,8 @@ void Supervisor::move_ending_on() {
       ending_ = Ending::terminating;
       ending_since_ = Clock::now();
     }
-  } else if (elapsed(ending_since_) > (ending_ == Ending::wrapper_report
-                                           ? wrapper_report_deadline
-                                           : deadlines_.grace())) {
+  } else if (elapsed(ending_since_) >
+             (ending_ == Ending::wrapper_report ? wrapper_report_deadline : deadlines_.grace())) {
     kill_session(worker_->pid());
     worker_is_gone();
   }

@@ -82,8 +82,8 @@ class Supervisor {
   MessageSink& scheduler_;
   Deadlines deadlines_;
   std::filesystem::path log_file_;
-  std::string wrap_;                   ///< tool of compute-sanitizer; empty for none
-  std::filesystem::path wrapper_log_;  ///< of the present worker
+  std::string wrap_;                        ///< tool of compute-sanitizer; empty for none
+  std::filesystem::path wrapper_log_;       ///< of the present worker
   std::optional<suites::RankReport> held_;  ///< complete but for the wrapper's report
   std::unique_ptr<WorkerProcess> worker_;
   std::uint64_t generation_ = 0;

@@ -28,9 +28,9 @@ std::filesystem::path find_wrapper() {
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
   }
-  throw EnvironmentError(fmt::format(
-      "--wrap: {} is neither in PATH nor in {}; it comes with the CUDA Toolkit", wrapper,
-      usual_folder));
+  throw EnvironmentError(
+      fmt::format("--wrap: {} is neither in PATH nor in {}; it comes with the CUDA Toolkit",
+                  wrapper, usual_folder));
 }
 
 }  // namespace
@@ -39,8 +39,8 @@ std::string parse_wrap(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string program = text.substr(0, equals);
   if (program != wrapper) {
-    throw InputError(fmt::format("--wrap: unknown wrapper '{}'; the one there is: {}[=TOOL]",
-                                 program, wrapper));
+    throw InputError(
+        fmt::format("--wrap: unknown wrapper '{}'; the one there is: {}[=TOOL]", program, wrapper));
   }
   if (equals == std::string::npos) return std::string(sanitizer_tools().front());
   const std::string tool = text.substr(equals + 1);
@@ -54,8 +54,15 @@ std::string parse_wrap(const std::string& text) {
 
 std::vector<std::string> wrapper_words(std::string_view tool, const std::filesystem::path& log) {
   // NCCL and cuBLAS probe the driver with calls that fail; those are no errors of a cell.
-  return {find_wrapper().string(), "--tool",     std::string(tool), "--report-api-errors", "no",
-          "--log-file",            log.string(), "--print-limit",   "1000"};
+  return {find_wrapper().string(),
+          "--tool",
+          std::string(tool),
+          "--report-api-errors",
+          "no",
+          "--log-file",
+          log.string(),
+          "--print-limit",
+          "1000"};
 }
 
 double wrapped_deadline_scale(std::string_view tool) {

@@ -8,9 +8,9 @@
 namespace cgconform::harness {
 namespace {
 
-using ::testing::HasSubstr;
 using suites::CheckResult;
 using suites::Verdict;
+using ::testing::HasSubstr;
 
 constexpr const char* own_kernel =
     "void cgconform::workloads::cuda::<unnamed>::add_rows<float>(T1 *, const T1 *, long)";

@@ -20,12 +20,12 @@ struct DeviceProperties {
   std::string name;
   std::int32_t compute_capability = 90;  ///< times ten
   std::int64_t memory_bytes = 0;
-  std::string uuid;           ///< "GPU-..."; empty on the reference device
-  std::string pci_bus_id;     ///< "0000:1b:00.0"; empty on the reference device
-  std::string host_cores;     ///< cores the process was bound to, near the device; empty for all
-  std::int32_t driver = 0;    ///< newest CUDA version of the driver, as 13000
-  std::int32_t runtime = 0;   ///< CUDA version of the runtime
-  std::int32_t peers = 0;     ///< other devices this process sees that can access its memory
+  std::string uuid;          ///< "GPU-..."; empty on the reference device
+  std::string pci_bus_id;    ///< "0000:1b:00.0"; empty on the reference device
+  std::string host_cores;    ///< cores the process was bound to, near the device; empty for all
+  std::int32_t driver = 0;   ///< newest CUDA version of the driver, as 13000
+  std::int32_t runtime = 0;  ///< CUDA version of the runtime
+  std::int32_t peers = 0;    ///< other devices this process sees that can access its memory
 };
 
 /// What the device itself counted since the last reset; not the workload's own opinion.

@@ -108,8 +108,8 @@ class CudaDevice final : public Device {
   SegmentSource& segment_source() override { return *source_; }
   SegmentSource& unmappable_source() override {
     if (!unmappable_) {
-      unmappable_ = std::make_unique<ExpandableSegmentSource>(ordinal_, chunk_bytes_,
-                                                              unmappable_range_bytes);
+      unmappable_ =
+          std::make_unique<ExpandableSegmentSource>(ordinal_, chunk_bytes_, unmappable_range_bytes);
     }
     return *unmappable_;
   }
@@ -128,7 +128,8 @@ class CudaDevice final : public Device {
   }
   std::vector<std::string> take_notes() override {
     std::vector<std::string> notes;
-    for (const std::string& warning : nccl_log_.take_warnings()) notes.push_back("NCCL: " + warning);
+    for (const std::string& warning : nccl_log_.take_warnings())
+      notes.push_back("NCCL: " + warning);
     for (const std::uint64_t xid : nvml_->take_xids()) {
       notes.push_back(fmt::format("driver: Xid {} on {}", xid, properties_.pci_bus_id));
     }

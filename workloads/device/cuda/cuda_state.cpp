@@ -83,9 +83,9 @@ void CudaState::throw_communicator_errors() const {
   for (const auto& communicator : live_communicators()) {
     const ErrorCategory error = communicator->async_error();
     if (error == ErrorCategory::success) continue;
-    throw DeviceError(error, "ncclCommGetAsyncError",
-                      fmt::format("communicator {}: {}", communicator->name(),
-                                  ncclGetLastError(nullptr)));
+    throw DeviceError(
+        error, "ncclCommGetAsyncError",
+        fmt::format("communicator {}: {}", communicator->name(), ncclGetLastError(nullptr)));
   }
 }
 
@@ -95,9 +95,9 @@ void CudaState::await(const std::function<bool()>& ended, const std::function<vo
     wait();
     return;
   }
-  const auto shortest = std::min_element(
-      communicators.begin(), communicators.end(),
-      [](const auto& a, const auto& b) { return a->timeout() < b->timeout(); });
+  const auto shortest =
+      std::min_element(communicators.begin(), communicators.end(),
+                       [](const auto& a, const auto& b) { return a->timeout() < b->timeout(); });
   const std::chrono::milliseconds timeout = (*shortest)->timeout();
   const Clock::time_point deadline = Clock::now() + timeout;
   const auto abort_all = [&] {

@@ -11,9 +11,9 @@ namespace cgconform::workloads::cuda {
 /// once, in order.
 std::vector<std::string> nccl_warnings(std::string_view log);
 
-/// Receives what NCCL writes to its debug log, in memory. NCCL reads the variables that say where at
-/// its first use, so this is made before it; where the user named a file, that file is left alone
-/// and nothing is received.
+/// Receives what NCCL writes to its debug log, in memory. NCCL reads the variables that say where
+/// at its first use, so this is made before it; where the user named a file, that file is left
+/// alone and nothing is received.
 class NcclLog {
  public:
   NcclLog();
