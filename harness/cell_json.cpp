@@ -30,6 +30,8 @@ void for_each_member(AnyCell& cell, const Visit& visit) {
   visit("eval_interval", shape.eval_interval);
   visit("eval_iters", shape.eval_iters);
   visit("optimizer", shape.optimizer);
+  visit("bucket_size", shape.bucket_size);
+  visit("graphed_layers", shape.graphed_layers);
   auto& platform = cell.platform;
   visit("expandable_segments", platform.expandable_segments);
   visit("expandable_segments_as_tested", platform.expandable_segments_as_tested);

@@ -15,6 +15,12 @@ constexpr std::array optimizer_names{
     EnumName{Optimizer::sgd, "sgd"},
     EnumName{Optimizer::adam, "adam"},
 };
+constexpr std::array graphed_names{
+    EnumName{GraphedLayers::all, "all"},
+    EnumName{GraphedLayers::first, "first"},
+    EnumName{GraphedLayers::last, "last"},
+    EnumName{GraphedLayers::odd, "odd"},
+};
 constexpr std::array model_names{
     EnumName{ModelKind::dense, "dense"},
     EnumName{ModelKind::moe_dropless, "moe_dropless"},
@@ -187,6 +193,13 @@ std::optional<AxisValue> parse_optimizer(std::string_view token) {
                      cell.config.optimizer =
                          value == Optimizer::sgd ? OptimizerName::sgd : OptimizerName::adam;
                    }};
+}
+
+std::optional<AxisValue> parse_graphed_layers(std::string_view token) {
+  const auto* const entry = find_name(graphed_names, token);
+  if (entry == nullptr) return std::nullopt;
+  return AxisValue{std::string(token), std::nullopt,
+                   [value = entry->value](Cell& cell) { cell.shape.graphed_layers = value; }};
 }
 
 std::optional<AxisValue> parse_dropout(std::string_view token) {

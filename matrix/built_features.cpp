@@ -2,11 +2,32 @@
 
 #include <array>
 
+#include "matrix/virtual_stages.hpp"
+
 namespace cgconform::matrix {
 namespace {
 
 constexpr bool built = true;
 constexpr bool missing = false;
+
+/// Layers are captured one by one, and a stage has none of those that are.
+bool has_stage_without_graphs(const Cell& cell) {
+  const CudaGraphImpl impl = cell.config.cuda_graph_impl;
+  const bool by_layer = impl == CudaGraphImpl::transformer_engine ||
+                        (impl == CudaGraphImpl::local &&
+                         !cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+  if (!by_layer) return false;
+  for (std::int32_t stage = 0; stage < cell.config.pipeline_model_parallel_size; ++stage) {
+    bool captures = false;
+    for (const VirtualStage& held : virtual_stages(cell, stage)) {
+      for (std::int32_t layer = held.first_layer; layer < held.end_layer; ++layer) {
+        captures = captures || is_graphed(cell, layer);
+      }
+    }
+    if (!captures) return true;
+  }
+  return false;
+}
 
 constexpr std::array feature_rows{
     Feature{"Transformer Engine callables", built, built,
@@ -23,15 +44,14 @@ constexpr std::array feature_rows{
             }},
     Feature{"more than two pipeline stages", built, built,
             [](const Cell& cell) { return cell.config.pipeline_model_parallel_size > 2; }},
-    Feature{"several model chunks a stage", missing, missing,
-            [](const Cell& cell) {
-              return cell.config.virtual_pipeline_model_parallel_size.value_or(1) > 1;
-            }},
+    Feature{"several model chunks a stage", built, missing,
+            [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
+    Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
     Feature{"tensor parallelism", missing, missing,
             [](const Cell& cell) {
               return cell.config.tensor_model_parallel_size > 1 || cell.config.sequence_parallel;
             }},
-    Feature{"data parallelism", missing, missing,
+    Feature{"data parallelism", built, missing,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", missing, missing,
             [](const Cell& cell) { return cell.config.expert_model_parallel_size > 1; }},

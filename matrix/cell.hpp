@@ -14,6 +14,10 @@ enum class ModelKind : std::uint8_t { dense, moe_dropless, moe_drop_and_pad, hyb
 
 enum class Optimizer : std::uint8_t { sgd, adam };
 
+/// Layers that get graphs where layers are captured one by one; the others run eagerly. `odd`
+/// counts from 0.
+enum class GraphedLayers : std::uint8_t { all, first, last, odd };
+
 /// Sizes and lengths of the workload beyond the configuration.
 struct WorkloadShape {
   std::int32_t vocab_size = 32;
@@ -22,6 +26,9 @@ struct WorkloadShape {
   std::int32_t eval_interval = 0;  ///< a validation step every so many steps; 0 for none
   std::int32_t eval_iters = 1;     ///< micro-batches of a validation step
   Optimizer optimizer = Optimizer::adam;
+  /// Elements after which a bucket of gradients that are reduced over replicas is closed.
+  std::int32_t bucket_size = 1024;
+  GraphedLayers graphed_layers = GraphedLayers::all;  ///< what per-layer graphs cover
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };
 

@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <array>
 
+#include "matrix/virtual_stages.hpp"
+
 namespace cgconform::matrix {
 namespace {
 
 bool graphs_off(const Cell& cell) {
   return cell.config.cuda_graph_impl == CudaGraphImpl::none;
+}
+bool captures_layers(const Cell& cell) {
+  return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine ||
+         (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+          !cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
 }
 bool has_experts(const TrainingConfig& config) {
   return config.num_moe_experts.value_or(0) > 1;
@@ -72,10 +79,16 @@ const std::vector<Collapse>& rows() {
        [](const Cell& cell, TargetDevice) { return !cell.config.enable_mhc_connections; }},
       {"one model chunk a stage",
        false,
-       {"virtual_pipeline_model_parallel_size"},
-       [](const Cell& cell, TargetDevice) {
-         return cell.config.virtual_pipeline_model_parallel_size.value_or(1) == 1;
-       }},
+       {"virtual_pipeline_model_parallel_size", "microbatch_group_size_per_vp_stage"},
+       [](const Cell& cell, TargetDevice) { return chunks_a_stage(cell) == 1; }},
+      {"one replica",
+       false,
+       {"bucket_size", "overlap_grad_reduce"},
+       [](const Cell& cell, TargetDevice) { return cell.config.data_parallel_size == 1; }},
+      {"no layer is captured by itself",
+       false,
+       {"graphed_layers"},
+       [](const Cell& cell, TargetDevice) { return !captures_layers(cell); }},
       {"no validation step",
        false,
        {"eval_iters"},
@@ -150,9 +163,15 @@ void make_canonical(Cell& cell, TargetDevice device) {
   if (graphs_off(cell)) forget_graphs(cell);
   if (!has_experts(cell.config)) forget_experts(cell.config);
   forget_unread_recompute(cell.config);
-  if (cell.config.virtual_pipeline_model_parallel_size == 1) {
+  if (chunks_a_stage(cell) == 1) {
     cell.config.virtual_pipeline_model_parallel_size.reset();
+    cell.config.microbatch_group_size_per_vp_stage.reset();
   }
+  if (cell.config.data_parallel_size == 1) {
+    cell.shape.bucket_size = WorkloadShape{}.bucket_size;
+    cell.config.overlap_grad_reduce = TrainingConfig{}.overlap_grad_reduce;
+  }
+  if (!captures_layers(cell)) cell.shape.graphed_layers = GraphedLayers::all;
   if (!cell.config.is_hybrid_model && cell.config.cuda_graph_scope.size() > 1) {
     cell.config.cuda_graph_scope.erase(CudaGraphModule::mamba);
   }

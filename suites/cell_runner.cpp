@@ -75,7 +75,9 @@ std::optional<LegFailure> run_legs(const matrix::Cell& cell, const CellPlan& pla
         legs.add(request, std::move(state));
         return failure;
       }
-      failure = find_failure(request, gather_outcomes(outcome, gang));
+      const std::vector<LegOutcome> outcomes = gather_outcomes(outcome, gang);
+      failure = find_failure(request, outcomes);
+      for (const LegOutcome& of_rank : outcomes) state.topologies.push_back(of_rank.topology);
       if (failure && failure->rank != rank_in(gang)) state.peer_error = failure->outcome.error;
     }
     legs.add(request, std::move(state));

@@ -13,7 +13,7 @@ std::vector<CheckDefinition> collect_checks() {
   for (const auto family :
        {checks::constraint_checks(), checks::numeric_checks(), checks::memory_checks(),
         checks::lifecycle_checks(), checks::concurrency_checks(), checks::tooling_checks(),
-        checks::suite_checks()}) {
+        checks::suite_checks(), checks::schedule_checks()}) {
     table.insert(table.end(), family.begin(), family.end());
   }
   for (CheckDefinition& check : table) {
@@ -21,6 +21,10 @@ std::vector<CheckDefinition> collect_checks() {
     check.family = row.family;
     check.statement = row.statement;
   }
+  const auto place = [](const CheckDefinition& check) { return &catalogue_row(check.id); };
+  std::sort(table.begin(), table.end(), [&](const CheckDefinition& a, const CheckDefinition& b) {
+    return place(a) < place(b);
+  });
   return table;
 }
 

@@ -36,6 +36,7 @@ class Oracle {
 
   std::vector<std::string_view> judge() {
     sizes();
+    micro_batch_groups();
     recompute_by_itself();
     if (impl_ != CudaGraphImpl::none) {
       implementation_and_scope();
@@ -110,6 +111,17 @@ class Oracle {
     const std::int32_t chunks = config_.virtual_pipeline_model_parallel_size.value_or(1);
     const bool even = config_.num_layers % stages == 0 && config_.num_layers / stages % chunks == 0;
     if (!even) report("stages-divide-layers");
+  }
+
+  /// The schedule of interleaved chunks runs micro-batches in groups no shorter than the pipeline.
+  void micro_batch_groups() {
+    const std::int32_t stages = config_.pipeline_model_parallel_size;
+    const std::int32_t microbatches = config_.num_microbatches;
+    if (config_.virtual_pipeline_model_parallel_size.value_or(1) < 2 || stages < 2) return;
+    const std::int32_t group = config_.microbatch_group_size_per_vp_stage.value_or(stages);
+    if (group < stages || group > microbatches) report("vp-group-range");
+    const std::int32_t left_over = microbatches % group;
+    if (left_over > 0 && left_over < stages) report("vp-final-group");
   }
 
   void recompute_by_itself() {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/pipeline_passes.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -14,61 +15,8 @@ namespace {
 using matrix::CudaGraphImpl;
 using matrix::CudaGraphModule;
 
-struct Pass {
-  std::int32_t microbatch = 0;
-  bool forward = true;
-};
-
-/// Layers of a pipeline stage: contiguous, equally many a stage.
-struct StageLayers {
-  std::int32_t first = 0;
-  std::int32_t count = 0;
-};
-
-StageLayers stage_layers(const matrix::Cell& cell, int rank) {
-  const std::int32_t stages = cell.config.pipeline_model_parallel_size;
-  const std::int32_t count = cell.config.num_layers / stages;
-  return {static_cast<std::int32_t>(rank) % stages * count, count};
-}
-
-/// One forward, one backward: `stages - stage - 1` forwards first, then pairs, then the backwards
-/// that are left.
-std::vector<Pass> training_passes(const matrix::Cell& cell, int rank) {
-  const std::int32_t stages = cell.config.pipeline_model_parallel_size;
-  const std::int32_t microbatches = cell.config.num_microbatches;
-  const std::int32_t ahead = std::min(stages - rank % stages - 1, microbatches);
-  std::vector<Pass> passes;
-  passes.reserve(static_cast<std::size_t>(microbatches) * 2);
-  for (std::int32_t m = 0; m < ahead; ++m) passes.push_back({m, true});
-  for (std::int32_t m = ahead; m < microbatches; ++m) {
-    passes.push_back({m, true});
-    passes.push_back({m - ahead, false});
-  }
-  for (std::int32_t m = microbatches - ahead; m < microbatches; ++m) passes.push_back({m, false});
-  return passes;
-}
-
-std::vector<Pass> validation_passes(const matrix::Cell& cell) {
-  std::vector<Pass> passes;
-  passes.reserve(static_cast<std::size_t>(cell.shape.eval_iters));
-  for (std::int32_t m = 0; m < cell.shape.eval_iters; ++m) passes.push_back({m, true});
-  return passes;
-}
-
 bool validates_after(const matrix::Cell& cell, std::int32_t step) {
   return cell.shape.eval_interval > 0 && (step + 1) % cell.shape.eval_interval == 0;
-}
-
-/// Visits the layers of each pass in execution order: upwards in forward, downwards in backward.
-template <typename Visit>
-void for_each_layer(const StageLayers& layers, const std::vector<Pass>& passes,
-                    const Visit& visit) {
-  for (const Pass& pass : passes) {
-    for (std::int32_t i = 0; i < layers.count; ++i) {
-      const std::int32_t offset = pass.forward ? i : layers.count - 1 - i;
-      visit(pass, layers.first + offset);
-    }
-  }
 }
 
 bool is_full_iteration(const matrix::Cell& cell) {
@@ -89,21 +37,21 @@ class LocalPlanner {
  public:
   LocalPlanner(const matrix::Cell& cell, int rank)
       : cell_(cell),
-        layers_(stage_layers(cell, rank)),
+        chunks_(stage_chunks(cell, rank)),
         passes_(training_passes(cell, rank)),
         captures_(selects_dense_layers(cell)) {}
 
   CoveragePlan plan() {
     if (captures_) plan_graphs();
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
-      for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+      for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
         PlannedExecution execution{
             .step = step, .microbatch = pass.microbatch, .layer = layer, .forward = pass.forward};
-        if (captures_ && step > 0) replay(execution);
+        if (captures_ && step > 0 && has_graphs(cell_, layer)) replay(execution);
         plan_.executions.push_back(execution);
       });
       if (!validates_after(cell_, step)) continue;
-      for_each_layer(layers_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
+      for_each_layer(chunks_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
         plan_.executions.push_back({.step = step,
                                     .microbatch = pass.microbatch,
                                     .layer = layer,
@@ -123,7 +71,8 @@ class LocalPlanner {
   }
 
   void plan_graphs() {
-    for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
+    for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
+      if (!has_graphs(cell_, layer)) return;
       const GraphKey key = key_of(pass, layer);
       const auto index = static_cast<std::int32_t>(plan_.graphs.size());
       if (!index_.emplace(key, index).second) return;
@@ -142,7 +91,7 @@ class LocalPlanner {
   }
 
   const matrix::Cell& cell_;
-  StageLayers layers_;
+  std::vector<LayerSpan> chunks_;
   std::vector<Pass> passes_;
   bool captures_;
   CoveragePlan plan_;
@@ -169,7 +118,7 @@ class CallablePlanner {
  public:
   CallablePlanner(const matrix::Cell& cell, int rank)
       : cell_(cell),
-        layers_(stage_layers(cell, rank)),
+        chunks_(stage_chunks(cell, rank)),
         passes_(training_passes(cell, rank)),
         pieces_(pieces_of_dense_layer(cell.config.cuda_graph_scope)),
         captured_at_(cell.config.cuda_graph_warmup_steps) {}
@@ -181,8 +130,8 @@ class CallablePlanner {
     if (captures) plan_graphs();
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       const bool from_graphs = captures && step >= captured_at_;
-      for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
-        if (from_graphs) {
+      for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
+        if (from_graphs && has_graphs(cell_, layer)) {
           plan_pieces(step, pass, layer);
         } else {
           plan_.executions.push_back({.step = step,
@@ -192,7 +141,7 @@ class CallablePlanner {
         }
       });
       if (!validates_after(cell_, step)) continue;
-      for_each_layer(layers_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
+      for_each_layer(chunks_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
         plan_.executions.push_back({.step = step,
                                     .microbatch = pass.microbatch,
                                     .layer = layer,
@@ -211,8 +160,8 @@ class CallablePlanner {
   }
 
   void plan_graphs() {
-    for_each_layer(layers_, passes_, [&](const Pass& pass, std::int32_t layer) {
-      if (pass.microbatch >= captured_microbatches()) return;
+    for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
+      if (pass.microbatch >= captured_microbatches() || !has_graphs(cell_, layer)) return;
       index_[{layer, pass.microbatch, pass.forward}] =
           static_cast<std::int32_t>(plan_.graphs.size());
       plan_.graphs.push_back({.layer = layer,
@@ -241,7 +190,7 @@ class CallablePlanner {
   }
 
   const matrix::Cell& cell_;
-  StageLayers layers_;
+  std::vector<LayerSpan> chunks_;
   std::vector<Pass> passes_;
   std::vector<Piece> pieces_;
   std::int32_t captured_at_;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/graph_topology.hpp"
 
 namespace cgconform::suites {
 
@@ -53,8 +54,9 @@ FailureMeaning meaning_of(const LegFailure& failure) {
   return {"SUI-04", Verdict::fail_numeric_mismatch};
 }
 
-int parse_number(std::string_view text) {
-  int number = 0;
+template <typename Number>
+Number parse_number(std::string_view text) {
+  Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size()) {
     throw InternalError(fmt::format("'{}' in a leg's outcome is no number", text));
@@ -70,22 +72,29 @@ bool LegOutcome::is_consequence() const {
 }
 
 std::string LegOutcome::encode() const {
-  return fmt::format("{} {} {}", static_cast<int>(category), static_cast<int>(phase), error);
+  return fmt::format("{} {} {} {}", static_cast<int>(category), static_cast<int>(phase), topology,
+                     error);
 }
 
 LegOutcome LegOutcome::decode(std::string_view text) {
   const auto first = text.find(' ');
   const auto second = first == std::string_view::npos ? first : text.find(' ', first + 1);
-  if (second == std::string_view::npos) {
+  const auto third = second == std::string_view::npos ? second : text.find(' ', second + 1);
+  if (third == std::string_view::npos) {
     throw InternalError(fmt::format("'{}' is no outcome of a leg", text));
   }
-  return {.category = static_cast<ErrorCategory>(parse_number(text.substr(0, first))),
-          .phase = static_cast<Phase>(parse_number(text.substr(first + 1, second - first - 1))),
-          .error = std::string(text.substr(second + 1))};
+  return {
+      .category = static_cast<ErrorCategory>(parse_number<int>(text.substr(0, first))),
+      .phase = static_cast<Phase>(parse_number<int>(text.substr(first + 1, second - first - 1))),
+      .error = std::string(text.substr(third + 1)),
+      .topology = parse_number<std::uint64_t>(text.substr(second + 1, third - second - 1))};
 }
 
 LegOutcome outcome_of(const workloads::LegRecord& record) {
-  return {.category = record.error_category, .phase = record.error_phase, .error = record.error};
+  return {.category = record.error_category,
+          .phase = record.error_phase,
+          .error = record.error,
+          .topology = leg_topology(record)};
 }
 
 std::optional<LegFailure> find_failure(const workloads::LegRequest& leg,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,8 @@ namespace cgconform::suites {
 struct LegOutcome {
   workloads::ErrorCategory category = workloads::ErrorCategory::success;
   workloads::Phase phase = workloads::Phase::idle;
-  std::string error;  ///< empty where the leg ran to its end
+  std::string error;           ///< empty where the leg ran to its end
+  std::uint64_t topology = 0;  ///< of the leg's graphs, see graph_topology.hpp
   bool failed() const { return !error.empty(); }
   /// True for errors that a peer's failure causes: they explain nothing.
   bool is_consequence() const;

@@ -66,6 +66,12 @@ LegRequest graph_leg() {
   return {.kind = LegKind::graph, .replay_seed = plain_replay_seed};
 }
 
+LegRequest graph_repeat_leg() {
+  LegRequest request = graph_leg();
+  request.repetition = 1;
+  return request;
+}
+
 LegRequest instrumented_eager_leg() {
   return {.instrumented = true};
 }

@@ -21,6 +21,8 @@ namespace cgconform::suites {
 workloads::LegRequest eager_leg();
 workloads::LegRequest eager_repeat_leg();
 workloads::LegRequest graph_leg();
+/// Captures and replays once more.
+workloads::LegRequest graph_repeat_leg();
 workloads::LegRequest instrumented_eager_leg();
 workloads::LegRequest instrumented_graph_leg();
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
@@ -29,8 +31,9 @@ std::string leg_name(const workloads::LegRequest& request);
 /// The state of a leg on this rank and its peers.
 struct LegState {
   workloads::LegRecord record;
-  bool ran = false;        ///< false where an earlier leg failed on some rank
-  std::string peer_error;  ///< of the first rank that failed, other than this one
+  bool ran = false;                       ///< false where an earlier leg failed on some rank
+  std::string peer_error;                 ///< of the first rank that failed, other than this one
+  std::vector<std::uint64_t> topologies;  ///< of the leg's graphs, by rank of the gang
   bool complete() const { return ran && record.error.empty() && peer_error.empty(); }
 };
 

@@ -124,6 +124,7 @@ void draw_pipeline(Draws& draws, matrix::TrainingConfig& config) {
   if (draws.one_in(2)) {
     config.virtual_pipeline_model_parallel_size = draws.among(std::array{1, 2});
   }
+  config.num_microbatches = draws.among(std::array{1, 4, 6});
 }
 
 void draw_platform(Draws& draws, matrix::PlatformSettings& platform) {

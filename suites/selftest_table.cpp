@@ -84,6 +84,7 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F02b", Verdict::fail_illegal_access, ""},
     FaultExpectation{"F02", Verdict::fail_stale_address, "MEM-07"},
     FaultExpectation{"F04", Verdict::fail_overwrite, "MEM-09"},
+    FaultExpectation{"F06", Verdict::fail_schedule_order, "CON-17"},
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},

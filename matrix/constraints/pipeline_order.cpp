@@ -9,6 +9,20 @@ constexpr Subject subject = Subject::pipeline_order;
 constexpr std::string_view capture_stops = "the capture stops with an assertion";
 constexpr std::string_view replay_stops = "the replay stops with an assertion";
 
+bool group_out_of_range(const Facts& f) {
+  const bool too_large =
+      f.config.num_microbatches > 0 && f.microbatch_group() > f.config.num_microbatches;
+  return f.config.pipeline_model_parallel_size > 1 &&
+         (f.microbatch_group() < f.config.pipeline_model_parallel_size || too_large);
+}
+
+bool last_group_too_short(const Facts& f) {
+  const int group = f.microbatch_group();
+  if (group < 1 || f.config.num_microbatches < 1) return false;
+  const int rest = f.config.num_microbatches % group;
+  return rest != 0 && rest < f.config.pipeline_model_parallel_size;
+}
+
 constexpr Rule rows[] = {
     {.id = "vp-needs-pp",
      .subject = subject,
@@ -69,13 +83,21 @@ constexpr Rule rows[] = {
      .fields = {"microbatch_group_size_per_vp_stage", "pipeline_model_parallel_size",
                 "num_microbatches", "virtual_pipeline_model_parallel_size"},
      .when = {G::virtual_pipeline},
-     .broken =
-         [](const Facts& f) {
-           const bool too_large =
-               f.config.num_microbatches > 0 && f.microbatch_group() > f.config.num_microbatches;
-           return f.config.pipeline_model_parallel_size > 1 &&
-                  (f.microbatch_group() < f.config.pipeline_model_parallel_size || too_large);
-         }},
+     .broken = group_out_of_range},
+    {.id = "vp-group-range",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::replay,
+     .statement = "PP <= microbatch_group_size_per_vp_stage <= num_microbatches",
+     .message = "the group of micro-batches of a virtual stage is smaller than the pipeline, or "
+                "larger than the number of micro-batches",
+     .remedy = "set microbatch_group_size_per_vp_stage between the two",
+     .consequence = "the schedule stops with an error",
+     .source = "SCH:1160-1168, MPC:567-568",
+     .fields = {"microbatch_group_size_per_vp_stage", "pipeline_model_parallel_size",
+                "num_microbatches", "virtual_pipeline_model_parallel_size"},
+     .when = {G::virtual_pipeline},
+     .broken = [](const Facts& f) { return f.virtual_stages() > 1 && group_out_of_range(f); }},
     {.id = "vp-final-group",
      .subject = subject,
      .rulesets = mcore,
@@ -88,13 +110,20 @@ constexpr Rule rows[] = {
      .fields = {"microbatch_group_size_per_vp_stage", "pipeline_model_parallel_size",
                 "num_microbatches", "virtual_pipeline_model_parallel_size"},
      .when = {G::virtual_pipeline},
-     .broken =
-         [](const Facts& f) {
-           const int group = f.microbatch_group();
-           if (group < 1 || f.config.num_microbatches < 1) return false;
-           const int rest = f.config.num_microbatches % group;
-           return rest != 0 && rest < f.config.pipeline_model_parallel_size;
-         }},
+     .broken = last_group_too_short},
+    {.id = "vp-final-group",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::replay,
+     .statement = "the last group of micro-batches is full, or at least PP long",
+     .message = "the last group of micro-batches of a virtual stage is shorter than the pipeline",
+     .remedy = "choose num_microbatches so that the rest after full groups is 0 or at least PP",
+     .consequence = "the schedule stops with an error",
+     .source = "SCH:1172-1180",
+     .fields = {"microbatch_group_size_per_vp_stage", "pipeline_model_parallel_size",
+                "num_microbatches", "virtual_pipeline_model_parallel_size"},
+     .when = {G::virtual_pipeline},
+     .broken = [](const Facts& f) { return f.virtual_stages() > 1 && last_group_too_short(f); }},
     {.id = "te-order-length",
      .subject = subject,
      .rulesets = all,

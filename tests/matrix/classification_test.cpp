@@ -63,6 +63,8 @@ std::string fingerprint(const Cell& normalised) {
                         shape.steps,
                         shape.eval_interval,
                         shape.eval_iters,
+                        shape.bucket_size,
+                        static_cast<int>(shape.graphed_layers),
                         static_cast<int>(shape.optimizer)}
              .dump();
 }

@@ -36,8 +36,8 @@ class CaptureImplementation {
   virtual TensorView forward(const LayerCall& call, const TensorView& input) = 0;
   /// Returns the gradient of the layer's input, which stays readable until `release`.
   virtual TensorView backward(const LayerCall& call, const TensorView& grad_output) = 0;
-  /// All work on the micro-batch, sends included, is enqueued.
-  virtual void release(std::int32_t microbatch) = 0;
+  /// All work of these layers on the micro-batch, sends included, is enqueued.
+  virtual void release(std::int32_t microbatch, const LayerRange& layers) = 0;
   /// The schedule call has ended.
   virtual void end_schedule_call(const IterationCall& call) = 0;
 

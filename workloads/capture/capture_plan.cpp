@@ -9,6 +9,7 @@
 
 #include "matrix/built_features.hpp"
 #include "matrix/error.hpp"
+#include "matrix/virtual_stages.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -58,6 +59,14 @@ std::vector<std::string> callable_modules(matrix::CudaGraphScope scope) {
   if (all || scope.contains(CudaGraphModule::attn)) modules.emplace_back("attn");
   if (all || scope.contains(CudaGraphModule::mlp)) modules.emplace_back("mlp");
   return modules;
+}
+
+std::vector<bool> graphed_layers(const matrix::Cell& cell) {
+  std::vector<bool> graphed;
+  for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
+    graphed.push_back(matrix::is_graphed(cell, layer));
+  }
+  return graphed;
 }
 
 std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
@@ -110,9 +119,11 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
     const bool dense_layers = plan.scope == "layer" ||
                               config.cuda_graph_scope.contains(CudaGraphModule::attn) ||
                               config.cuda_graph_scope.contains(CudaGraphModule::mlp);
-    plan.captured_layers.assign(static_cast<std::size_t>(config.num_layers), dense_layers);
+    if (dense_layers) plan.captured_layers = graphed_layers(cell);
+    plan.captured_layers.resize(static_cast<std::size_t>(config.num_layers), false);
   } else if (plan.kind == CaptureKind::transformer_engine) {
     plan.scope = scope_text(config.cuda_graph_scope);
+    plan.captured_layers = graphed_layers(cell);
     plan.captured_modules = callable_modules(config.cuda_graph_scope);
   }
   plan.training_steps = std::max(cell.shape.steps, steps_needed(plan, cell.shape.eval_interval));

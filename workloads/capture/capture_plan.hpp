@@ -15,7 +15,7 @@ enum class CaptureKind : std::uint8_t { none, local, full_iteration, transformer
 struct CapturePlan {
   CaptureKind kind = CaptureKind::none;
   std::string scope;                  ///< as graph records name it: "layer", "attn,mlp", ...
-  std::vector<bool> captured_layers;  ///< by global layer index; `local` only
+  std::vector<bool> captured_layers;  ///< by global layer index; empty for whole iterations
   /// Scopes of the layer modules that are captured, in order of execution; `transformer_engine`
   /// only.
   std::vector<std::string> captured_modules;
@@ -28,9 +28,10 @@ struct CapturePlan {
 
 /// Derives the plan. A module scope of `local` selects whole layers by their kind: attn and mlp
 /// the dense ones, the others none in a dense model. Of `transformer_engine` it selects the modules
-/// of every layer, the empty scope all of them. The steps are the cell's own, raised where
-/// needed so that every graph is replayed at least twice after the step that captured it, and the
-/// validation graph at least once. Throws Error for implementations and models that are not built.
+/// of every layer, the empty scope all of them. Of these, the layers that the cell's shape names.
+/// The steps are the cell's own, raised where needed so that every graph is replayed at least twice
+/// after the step that captured it, and the validation graph at least once. Throws Error for
+/// implementations and models that are not built.
 CapturePlan plan_capture(const matrix::Cell& cell);
 
 }  // namespace cgconform::workloads

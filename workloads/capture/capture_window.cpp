@@ -122,7 +122,8 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                            .forward = request.forward,
                            .capture_order = target.index,
                            .capture_step = request.step,
-                           .nodes = {nodes.begin(), nodes.end()}});
+                           .nodes = {nodes.begin(), nodes.end()},
+                           .input = request.input});
   context_.clock.enter(Phase::instantiate);
   target.exec = target.graph->instantiate();
 }

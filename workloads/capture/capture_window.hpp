@@ -31,6 +31,7 @@ struct CaptureRequest {
   std::int32_t step = 0;
   CaptureMode mode = CaptureMode::thread_local_mode;
   PoolId pool = default_pool;
+  const void* input = nullptr;  ///< see GraphRecord
   /// Launches that the same body made when it last ran eagerly.
   std::uint64_t eager_body_launches = 0;
 };

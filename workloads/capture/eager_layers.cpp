@@ -15,10 +15,9 @@ TensorView EagerLayers::backward(const LayerCall& call, const TensorView& grad_o
   return held.grad_input.view();
 }
 
-void EagerLayers::release(std::int32_t microbatch) {
-  constexpr std::int32_t first_layer = 0;
-  held_.erase(held_.lower_bound({microbatch, first_layer}),
-              held_.lower_bound({microbatch + 1, first_layer}));
+void EagerLayers::release(std::int32_t microbatch, const LayerRange& layers) {
+  held_.erase(held_.lower_bound({microbatch, layers.first}),
+              held_.lower_bound({microbatch, layers.first + layers.count}));
 }
 
 const void* EagerLayers::output_address(std::int32_t layer, std::int32_t microbatch) const {

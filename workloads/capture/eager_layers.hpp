@@ -10,7 +10,7 @@
 namespace cgconform::workloads {
 
 /// Runs layers directly and keeps what a micro-batch still needs: outputs, saved activations and
-/// input gradients, until it is released.
+/// input gradients, until they are released.
 class EagerLayers {
  public:
   explicit EagerLayers(LayerBody& body) : body_(body) {}
@@ -20,7 +20,7 @@ class EagerLayers {
 
   TensorView forward(const LayerCall& call, const TensorView& input);
   TensorView backward(const LayerCall& call, const TensorView& grad_output);
-  void release(std::int32_t microbatch);
+  void release(std::int32_t microbatch, const LayerRange& layers);
   void clear() { held_.clear(); }
 
   /// Address of a kept output or input gradient; null where there is none.

@@ -41,7 +41,9 @@ class FullIterationCapture final : public CaptureImplementation {
   TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
     return layers_.backward(call, grad_output);
   }
-  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void release(std::int32_t microbatch, const LayerRange& layers) override {
+    layers_.release(microbatch, layers);
+  }
   void end_schedule_call(const IterationCall&) override {}
 
   bool needs_static_batches() const override { return true; }

@@ -31,6 +31,12 @@ struct LayerCall {
   std::string label() const;
 };
 
+/// Consecutive layers, counted over the whole model.
+struct LayerRange {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+};
+
 /// How the code of a body runs: its pool, and whether a graph is being captured.
 struct BodyMode {
   PoolId pool = default_pool;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <deque>
 #include <map>
 
@@ -48,7 +49,9 @@ class LocalCapture final : public CaptureImplementation {
     return grad_input;
   }
 
-  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void release(std::int32_t microbatch, const LayerRange& layers) override {
+    layers_.release(microbatch, layers);
+  }
 
   void end_schedule_call(const IterationCall& call) override {
     in_flight_.clear();
@@ -123,11 +126,22 @@ class LocalCapture final : public CaptureImplementation {
     return runner;
   }
 
+  // F06a: the order of a stage that runs no forward ahead.
+  void take_each_microbatch_at_once() {
+    std::stable_sort(record_.begin(), record_.end(), [](const Recorded& a, const Recorded& b) {
+      if (a.runner->microbatch() != b.runner->microbatch()) {
+        return a.runner->microbatch() < b.runner->microbatch();
+      }
+      return a.forward && !b.forward;
+    });
+  }
+
   void create_graphs() {
     const bool separate = context_.plan.separate_pools;
     PoolId pool = default_pool;
     if (!separate) pool = keeper_.create_pool("graph");
     for (LocalRunner& runner : runners_) runner.set_busy(false);
+    if (context_.fault(Fault::f06a_pool_planned_for_other_order)) take_each_microbatch_at_once();
     for (const Recorded& recorded : record_) {
       if (separate) {
         pool = keeper_.create_pool(fmt::format("graph {}", context_.record.graphs.size()));

@@ -13,6 +13,7 @@ class LocalRunner {
   LocalRunner(LegContext& context, LayerBody& body, GraphKeeper& keeper, const LayerCall& call);
 
   std::int32_t layer() const { return first_call_.layer; }
+  std::int32_t microbatch() const { return first_call_.microbatch; }
 
   // While the first schedule call is recorded.
   bool busy() const { return busy_; }

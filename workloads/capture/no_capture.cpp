@@ -25,7 +25,9 @@ class NoCapture final : public CaptureImplementation {
     return grad_input;
   }
 
-  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void release(std::int32_t microbatch, const LayerRange& layers) override {
+    layers_.release(microbatch, layers);
+  }
   void end_schedule_call(const IterationCall&) override {}
   void destroy() override { layers_.clear(); }
 

@@ -60,6 +60,7 @@ CaptureRequest GraphedCallable::request(bool forward, const CallableCapture& cap
           .step = capture.step,
           .mode = CaptureMode::global,
           .pool = capture.pool,
+          .input = forward ? input_.data : nullptr,
           .eager_body_launches = forward ? forward_launches_ : backward_launches_};
 }
 
@@ -67,6 +68,9 @@ void GraphedCallable::capture_forward(const CallableCapture& capture) {
   keeper_.capture(forward_graph_, request(true, capture), capture.hash_before, [&] {
     saved_.clear();
     output_ = body_.forward(sample_, {.pool = capture.pool, .capturing = true}, input_, saved_);
+    if (capture.prefetched.data != nullptr && capture.prefetched.data != input_.data) {
+      context_.stream().copy(capture.prefetched, input_, "prefetch");
+    }
   });
   output_view_ = output_.view();
   keeper_.enter(forward_graph_, std::array{input_});

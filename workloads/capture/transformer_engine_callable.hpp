@@ -13,6 +13,7 @@ struct CallableCapture {
   std::int32_t step = 0;
   PoolId pool = default_pool;
   std::uint64_t hash_before = 0;  ///< of the guarded tensors, before the warm-up of all callables
+  TensorView prefetched;  ///< F06c: the input slot of the next forward, which this one fills too
 };
 
 /// A forward and a backward graph of a layer, or of one of its modules, for one micro-batch,
@@ -32,6 +33,7 @@ class GraphedCallable {
   void capture_forward(const CallableCapture& capture);
   /// Also gives what only this backward needed back to the pool.
   void capture_backward(const CallableCapture& capture);
+  const TensorView& input() const { return input_; }
   /// Nothing captured from now on reads the input's gradient.
   void give_back_grad_input() { grad_input_.reset(); }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "matrix/virtual_stages.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
 #include "workloads/capture/eager_layers.hpp"
@@ -38,11 +39,12 @@ struct LayerPiece {
 };
 
 /// The pieces of a layer in order of execution: the layer itself where all of its modules are
-/// captured or none is, else its modules.
-std::vector<LayerPiece> pieces_of(Layer& layer, const CapturePlan& plan) {
+/// captured or none is, else its modules. `index` counts the layer over the whole model.
+std::vector<LayerPiece> pieces_of(Layer& layer, std::int32_t index, const CapturePlan& plan) {
+  const bool graphed = plan.captured_layers.at(static_cast<std::size_t>(index));
   const auto is_captured = [&](const LayerModule& module) {
-    return std::find(plan.captured_modules.begin(), plan.captured_modules.end(), module.scope) !=
-           plan.captured_modules.end();
+    return graphed && std::find(plan.captured_modules.begin(), plan.captured_modules.end(),
+                                module.scope) != plan.captured_modules.end();
   };
   const std::span<const LayerModule> modules = layer.modules();
   const auto count = std::count_if(modules.begin(), modules.end(), is_captured);
@@ -76,10 +78,13 @@ class TransformerEngineCapture final : public CaptureImplementation {
         deferred_(context),
         warmup_stream_(context.device().create_stream("graph warm-up")),
         parameters_ready_(context.device().create_event()) {
-    for (Layer* layer : model.layers()) pieces_.push_back(pieces_of(*layer, context.plan));
+    for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) add_chunk(chunk);
     if (!context.plan.captures_anything()) return;
-    plan_ = std::make_unique<CallablePlan>(capture_order(layout()).order,
-                                           std::vector{static_cast<std::int32_t>(pieces_.size())});
+    std::vector<std::int32_t> layers_per_chunk;
+    for (const auto& graphed : graphed_) {
+      layers_per_chunk.push_back(static_cast<std::int32_t>(graphed.size()));
+    }
+    plan_ = std::make_unique<CallablePlan>(planned_order(), std::move(layers_per_chunk));
   }
 
   void begin_step(std::int32_t step) override {
@@ -115,7 +120,9 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return grad;
   }
 
-  void release(std::int32_t microbatch) override { layers_.release(microbatch); }
+  void release(std::int32_t microbatch, const LayerRange& layers) override {
+    layers_.release(microbatch, layers);
+  }
 
   void end_schedule_call(const IterationCall& call) override {
     if (call.mode == IterationMode::training) deferred_.finish();
@@ -135,22 +142,63 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
  private:
-  /// The stage's layers are one chunk of the model.
-  static constexpr std::int32_t chunk = 0;
+  /// A layer of the stage: its chunk, and its place in the chunk.
+  struct Place {
+    std::size_t chunk = 0;
+    std::size_t position = 0;
+  };
+
+  void add_chunk(std::size_t index) {
+    const ModelChunk& chunk = model_.chunks()[index];
+    std::vector<std::vector<LayerPiece>>& layers = pieces_.emplace_back();
+    std::vector<std::size_t>& graphed = graphed_.emplace_back();
+    for (std::size_t position = 0; position < chunk.layers.size(); ++position) {
+      layers.push_back(pieces_of(*chunk.layers[position],
+                                 chunk.first_layer + static_cast<std::int32_t>(position),
+                                 context_.plan));
+      const auto& pieces = layers.back();
+      if (std::any_of(pieces.begin(), pieces.end(), [](const auto& p) { return p.captured; })) {
+        graphed.push_back(position);
+      }
+    }
+  }
 
   CaptureLayout layout() const {
     const matrix::TrainingConfig& config = context_.cell.config;
-    const std::int32_t stages = config.pipeline_model_parallel_size;
     const Communicator* gang = context_.environment.gang;
-    return {.pipeline_stages = stages,
-            .rank = stages > 1 && gang != nullptr ? gang->rank() % stages : 0,
-            .microbatches = config.num_microbatches};
+    return {.pipeline_stages = config.pipeline_model_parallel_size,
+            .rank = gang == nullptr ? 0 : matrix::pipeline_stage_of(context_.cell, gang->rank()),
+            .chunks = matrix::chunks_a_stage(context_.cell),
+            .microbatches = config.num_microbatches,
+            .microbatch_group = config.microbatch_group_size_per_vp_stage};
   }
 
-  std::int32_t position(const LayerCall& call) const { return call.layer - model_.first_layer(); }
+  std::vector<std::int32_t> planned_order() const {
+    const CaptureLayout wanted = layout();
+    if (!context_.fault(Fault::f06a_pool_planned_for_other_order)) {
+      return capture_order(wanted).order;
+    }
+    std::vector<std::int32_t> order;
+    for (std::int32_t microbatch = 0; microbatch < wanted.microbatches; ++microbatch) {
+      for (std::int32_t chunk = 1; chunk <= wanted.chunks; ++chunk) order.push_back(chunk);
+      for (std::int32_t chunk = wanted.chunks; chunk >= 1; --chunk) order.push_back(-chunk);
+    }
+    return order;
+  }
 
+  Place place(const LayerCall& call) const {
+    const std::span<const ModelChunk> chunks = model_.chunks();
+    std::size_t chunk = 0;
+    // Chunks lie in the order of their layers.
+    while (chunk + 1 < chunks.size() && call.layer >= chunks[chunk + 1].first_layer) ++chunk;
+    return {chunk, static_cast<std::size_t>(call.layer - chunks[chunk].first_layer)};
+  }
+
+  const std::vector<LayerPiece>& pieces_at(const Place& place) const {
+    return pieces_.at(place.chunk).at(place.position);
+  }
   const std::vector<LayerPiece>& pieces(const LayerCall& call) const {
-    return pieces_.at(static_cast<std::size_t>(position(call)));
+    return pieces_at(place(call));
   }
 
   bool replays(const LayerCall& call) const { return created_ && !call.validation; }
@@ -159,7 +207,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
     // F04a: the first micro-batch's graphs serve all that are in flight.
     const std::int32_t captured =
         context_.fault(Fault::f04a_shared_output_slot) ? 1 : plan_->microbatches();
-    return callables_.at(plan_->index(chunk, call.microbatch % captured, position(call)));
+    const Place at = place(call);
+    const std::vector<std::size_t>& graphed = graphed_.at(at.chunk);
+    const auto number = std::find(graphed.begin(), graphed.end(), at.position) - graphed.begin();
+    return callables_.at(plan_->index(static_cast<std::int32_t>(at.chunk),
+                                      call.microbatch % captured,
+                                      static_cast<std::int32_t>(number)));
   }
 
   TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
@@ -202,21 +255,25 @@ class TransformerEngineCapture final : public CaptureImplementation {
     // All gradients of outputs have one shape, so that all backward graphs share one slot.
     grad_output_ = static_buffer("static grad_output");
     context_.stream().fill(grad_output_.view(), left_over_byte, "sample gradient");
-    for (std::int32_t microbatch = 0; microbatch < plan_->microbatches(); ++microbatch) {
-      for (std::size_t local = 0; local < pieces_.size(); ++local) {
-        const auto set = static_cast<std::size_t>(plan_->input_sets()[callables_.size()]);
-        callables_.emplace_back(context_, body_, keeper_, sample_call(step, microbatch, local),
-                                inputs_.at(set).view(), grad_output_.view());
-        callables_.back().set_hooks(hooks());
+    for (std::size_t chunk = 0; chunk < graphed_.size(); ++chunk) {
+      for (std::int32_t microbatch = 0; microbatch < plan_->microbatches(); ++microbatch) {
+        for (const std::size_t position : graphed_[chunk]) {
+          const auto set = static_cast<std::size_t>(plan_->input_sets()[callables_.size()]);
+          callables_.emplace_back(context_, body_, keeper_,
+                                  sample_call(step, microbatch, {chunk, position}),
+                                  inputs_.at(set).view(), grad_output_.view());
+          callables_.back().set_hooks(hooks());
+        }
       }
     }
   }
 
-  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, std::size_t local) const {
-    const std::vector<LayerPiece>& all = pieces_[local];
+  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) const {
+    const std::vector<LayerPiece>& all = pieces_at(place);
     const auto captured = std::find_if(all.begin(), all.end(),
                                        [](const LayerPiece& piece) { return piece.captured; });
-    return captured->call({.layer = model_.first_layer() + static_cast<std::int32_t>(local),
+    const ModelChunk& chunk = model_.chunks()[place.chunk];
+    return captured->call({.layer = chunk.first_layer + static_cast<std::int32_t>(place.position),
                            .step = step,
                            .microbatch = microbatch});
   }
@@ -271,6 +328,21 @@ class TransformerEngineCapture final : public CaptureImplementation {
     }
   }
 
+  /// F06c: the input slot of the forward after the given one in the order.
+  TensorView prefetched_by(const GraphedCallable& callable) {
+    TensorView next;
+    if (!context_.fault(Fault::f06c_prefetch_for_next_entry)) return next;
+    bool passed = false;
+    for (const OrderedPass& pass : plan_->passes()) {
+      if (!pass.forward) continue;
+      for_each_callable(pass, [&](GraphedCallable& candidate) {
+        if (passed && next.data == nullptr) next = candidate.input();
+        passed = passed || &candidate == &callable;
+      });
+    }
+    return next;
+  }
+
   void capture(std::int32_t step, std::uint64_t hash_before) {
     CallableCapture target{.step = step, .hash_before = hash_before};
     bool pool_is_open = false;
@@ -288,6 +360,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
       for_each_callable(pass, [&](GraphedCallable& callable) {
         enter_pool();
         if (pass.forward) {
+          target.prefetched = prefetched_by(callable);
           callable.capture_forward(target);
           return;
         }
@@ -312,9 +385,10 @@ class TransformerEngineCapture final : public CaptureImplementation {
   DeferredGradients deferred_;
   std::unique_ptr<Stream> warmup_stream_;
   std::unique_ptr<Event> parameters_ready_;
-  std::vector<std::vector<LayerPiece>> pieces_;  ///< by layer of the stage
-  std::unique_ptr<CallablePlan> plan_;           ///< null where nothing is captured
-  std::vector<Buffer> inputs_;                   ///< static input sets
+  std::vector<std::vector<std::vector<LayerPiece>>> pieces_;  ///< by chunk and layer of the chunk
+  std::vector<std::vector<std::size_t>> graphed_;  ///< by chunk: positions that have callables
+  std::unique_ptr<CallablePlan> plan_;             ///< null where nothing is captured
+  std::vector<Buffer> inputs_;                     ///< static input sets
   Buffer grad_output_;
   std::deque<GraphedCallable> callables_;  ///< by place
   bool created_ = false;

@@ -31,6 +31,9 @@ class Communicator {
   /// Host-side agreement outside streams: concatenates every rank's bytes in rank order.
   /// Throws communicator_timeout after the communicator's deadline.
   virtual std::vector<std::string> exchange(const std::string& mine) = 0;
+  /// Called by all ranks together: a communicator of those that give the same color, in the order
+  /// of their ranks here. `name` says what it is for.
+  virtual std::unique_ptr<Communicator> split(int color, const std::string& name) = 0;
   /// First asynchronous error, or success.
   virtual ErrorCategory async_error() const = 0;
   /// Graphs and executables alive that hold this communicator.
@@ -59,5 +62,11 @@ struct CommunicatorOptions {
   std::string network_interface;
   std::shared_ptr<RendezvousStore> store;  ///< may be null where size is 1
 };
+
+/// The options of the part of a communicator that a rank belongs to. `colors` are those of all
+/// ranks; `number` tells the splits of one communicator apart.
+CommunicatorOptions split_options(const CommunicatorOptions& whole,
+                                  const std::vector<std::string>& colors, const std::string& name,
+                                  int number);
 
 }  // namespace cgconform::workloads

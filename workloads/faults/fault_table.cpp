@@ -78,6 +78,11 @@ bool several_backwards(const Cell& cell) {
   return layers_in_flight(cell) || (full_iteration(cell) && several_microbatches(cell));
 }
 
+/// Callables for each of several micro-batches, which take static inputs from one another.
+bool callables_in_flight(const Cell& cell) {
+  return callables(cell) && layers_in_flight(cell);
+}
+
 bool accumulating(const Cell& cell) {
   return any_graph(cell) && several_microbatches(cell);
 }
@@ -94,6 +99,8 @@ constexpr std::string_view stale_input = "Stale static input";
 constexpr std::string_view stale_buffer = "Freed or recycled buffer used by a node";
 constexpr std::string_view overwritten =
     "Static output or activation overwritten by a later replay";
+constexpr std::string_view other_order =
+    "Replay order differs from the order the pool was planned for";
 constexpr std::string_view frozen_random = "Random offset frozen";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
@@ -138,6 +145,19 @@ constexpr std::array table{
     FaultRow{Fault::f04d_eager_backward_reads_capture_slots, "F04d", overwritten,
              "one layer's backward runs eagerly and reads the activations saved at capture",
              local_layers},
+    FaultRow{Fault::f06a_pool_planned_for_other_order, "F06a", other_order,
+             "graphs are captured as if no forward ran ahead, each micro-batch at once: backwards "
+             "give memory back that the schedule still needs",
+             layers_in_flight},
+    FaultRow{
+        Fault::f06b_rank_takes_other_interleave, "F06b", other_order,
+        "once graphs are replayed the last stage runs one forward further ahead than when they "
+        "were captured, which is a legal schedule too",
+        layers_in_flight},
+    FaultRow{Fault::f06c_prefetch_for_next_entry, "F06c", other_order,
+             "the forward graph of an entry fills the static input of the next entry too, which a "
+             "micro-batch in flight may still need",
+             callables_in_flight},
     FaultRow{Fault::f07a_offset_by_value, "F07a", frozen_random,
              "captured dropout takes the random offset by value", any_dropout},
     FaultRow{Fault::f07b_offset_not_advanced, "F07b", frozen_random,

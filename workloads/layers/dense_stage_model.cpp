@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "matrix/virtual_stages.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/layers/parameter_store.hpp"
 #include "workloads/layers/transformer_layer.hpp"
@@ -66,40 +67,39 @@ class DenseStageModel final : public StageModel {
  public:
   DenseStageModel(const matrix::Cell& cell, std::uint64_t seed, int stage,
                   CachingAllocator& allocator, Stream& stream)
-      : first_(stage == 0),
-        last_(stage + 1 == cell.config.pipeline_model_parallel_size),
-        grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches)),
+      : grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
+                                              cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
         store_(allocator, stream, model_type(cell), seed) {
-    const std::int32_t stages = cell.config.pipeline_model_parallel_size;
-    if (cell.config.num_layers % stages != 0) {
-      throw Error(fmt::format("num_layers {} is not a multiple of pipeline_model_parallel_size {}",
-                              cell.config.num_layers, stages));
-    }
-    const std::int32_t count = cell.config.num_layers / stages;
-    first_layer_ = stage * count;
+    const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;
-    if (first_) {
-      token_table_ = add("embedding.word_embeddings.weight", {vocabulary, hidden}, table_init,
-                         token_table_number);
-      position_table_ = add("embedding.position_embeddings.weight", {shape_.length, hidden},
-                            table_init, position_table_number);
+    if (parts.front().first) {
+      token_table_ = add(ModelPart::embedding, "embedding.word_embeddings.weight",
+                         {vocabulary, hidden}, table_init, token_table_number);
+      position_table_ = add(ModelPart::embedding, "embedding.position_embeddings.weight",
+                            {shape_.length, hidden}, table_init, position_table_number);
     }
-    for (std::int32_t layer = first_layer_; layer < first_layer_ + count; ++layer) add_layer(layer);
-    if (last_) {
-      final_norm_weight_ =
-          add("final_layernorm.weight", {hidden}, norm_weight_init, final_norm_weight_number);
-      final_norm_bias_ =
-          add("final_layernorm.bias", {hidden}, norm_bias_init, final_norm_bias_number);
-      output_weight_ =
-          add("output_layer.weight", {vocabulary, hidden}, head_init, output_weight_number);
+    for (const matrix::VirtualStage& part : parts) {
+      for (std::int32_t layer = part.first_layer; layer < part.end_layer; ++layer) add_layer(layer);
+    }
+    if (parts.back().last) {
+      final_norm_weight_ = add(ModelPart::head, "final_layernorm.weight", {hidden},
+                               norm_weight_init, final_norm_weight_number);
+      final_norm_bias_ = add(ModelPart::head, "final_layernorm.bias", {hidden}, norm_bias_init,
+                             final_norm_bias_number);
+      output_weight_ = add(ModelPart::head, "output_layer.weight", {vocabulary, hidden}, head_init,
+                           output_weight_number);
+    }
+    std::span<Layer* const> rest(layer_views_);
+    for (const matrix::VirtualStage& part : parts) {
+      const auto count = static_cast<std::size_t>(part.end_layer - part.first_layer);
+      chunks_.push_back({part.first_layer, rest.first(count), part.first, part.last});
+      rest = rest.subspan(count);
     }
   }
 
-  bool first() const override { return first_; }
-  bool last() const override { return last_; }
-  std::int32_t first_layer() const override { return first_layer_; }
+  std::span<const ModelChunk> chunks() const override { return chunks_; }
   std::span<Layer* const> layers() const override { return layer_views_; }
   std::span<const StageParameter> parameters() const override { return parameters_; }
 
@@ -148,10 +148,10 @@ class DenseStageModel final : public StageModel {
   }
 
  private:
-  Parameter add(const char* name, const Shape& shape, const ParameterInit& init,
+  Parameter add(ModelPart part, const char* name, const Shape& shape, const ParameterInit& init,
                 std::uint64_t number) {
     Parameter parameter = store_.add(name, shape, init, number);
-    parameters_.push_back({parameter.name, -1, parameter});
+    parameters_.push_back({parameter.name, -1, parameter, part});
     return parameter;
   }
 
@@ -167,10 +167,7 @@ class DenseStageModel final : public StageModel {
     layers_.push_back(std::move(layer));
   }
 
-  bool first_ = false;
-  bool last_ = false;
   float grad_scale_ = 1.0F;
-  std::int32_t first_layer_ = 0;
   TransformerShape shape_;
   ParameterStore store_;
   Parameter token_table_;
@@ -180,6 +177,7 @@ class DenseStageModel final : public StageModel {
   Parameter output_weight_;
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Layer*> layer_views_;
+  std::vector<ModelChunk> chunks_;
   std::vector<StageParameter> parameters_;
 };
 

@@ -53,7 +53,16 @@ void validate(const CaptureLayout& layout) {
   }
 }
 
-/// Groups of micro-batches; inside a group chunk 0 for all of it, then chunk 1, and so on.
+std::int32_t warmup_of(const CaptureLayout& layout, std::int32_t total) {
+  if (layout.pipeline_stages == 1) return 0;
+  const std::int32_t behind = layout.pipeline_stages - layout.rank - 1;
+  const std::int32_t wanted =
+      layout.chunks == 1 ? behind : 2 * behind + (layout.chunks - 1) * group_of(layout);
+  return std::min(wanted + layout.extra_warmup, total);
+}
+
+}  // namespace
+
 std::vector<ScheduleEntry> schedule_table(std::int32_t microbatches, std::int32_t chunks,
                                           std::int32_t group) {
   std::vector<ScheduleEntry> table;
@@ -68,16 +77,6 @@ std::vector<ScheduleEntry> schedule_table(std::int32_t microbatches, std::int32_
   }
   return table;
 }
-
-std::int32_t warmup_of(const CaptureLayout& layout, std::int32_t total) {
-  if (layout.pipeline_stages == 1) return 0;
-  const std::int32_t behind = layout.pipeline_stages - layout.rank - 1;
-  const std::int32_t wanted =
-      layout.chunks == 1 ? behind : 2 * behind + (layout.chunks - 1) * group_of(layout);
-  return std::min(wanted, total);
-}
-
-}  // namespace
 
 CaptureOrder capture_order(const CaptureLayout& layout) {
   validate(layout);

@@ -14,6 +14,7 @@ struct CaptureLayout {
   std::int32_t microbatches = 1;
   std::optional<std::int32_t> microbatch_group;  ///< of a virtual stage; absent means stages
   std::int32_t layers_per_chunk = 1;
+  std::int32_t extra_warmup = 0;  ///< forwards run ahead beyond what the schedule needs
 };
 
 /// A micro-batch of a chunk, both from 0.
@@ -31,6 +32,11 @@ struct CaptureOrder {
   std::int32_t warmup = 0;             ///< forwards before the first backward
   std::int32_t static_input_sets = 0;  ///< distinct sets when finished ones are recycled
 };
+
+/// Forwards in order, for any number of micro-batches: cut into groups, inside a group chunk 0 for
+/// all of its micro-batches, then chunk 1, and so on. Backwards use it with the chunks reversed.
+std::vector<ScheduleEntry> schedule_table(std::int32_t microbatches, std::int32_t chunks,
+                                          std::int32_t group);
 
 /// Derives the order of Megatron-Core's schedules (constraints: te-pp1-single-chunk, vp-needs-pp,
 /// vp-group-range, vp-final-group). A single stage captures one micro-batch. Throws InputError that

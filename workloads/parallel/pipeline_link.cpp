@@ -5,19 +5,19 @@
 namespace cgconform::workloads {
 
 void PipelineLink::send_to_next(const TensorView& tensor, std::string label) {
-  communicator_->send(tensor, stage() + 1, stream_, std::move(label));
+  activations_->send(tensor, next(), stream_, std::move(label));
 }
 
 void PipelineLink::send_to_previous(const TensorView& tensor, std::string label) {
-  communicator_->send(tensor, stage() - 1, stream_, std::move(label));
+  gradients_->send(tensor, previous(), stream_, std::move(label));
 }
 
 void PipelineLink::receive_from_next(const TensorView& tensor, std::string label) {
-  communicator_->receive(tensor, stage() + 1, stream_, std::move(label));
+  gradients_->receive(tensor, next(), stream_, std::move(label));
 }
 
 void PipelineLink::receive_from_previous(const TensorView& tensor, std::string label) {
-  communicator_->receive(tensor, stage() - 1, stream_, std::move(label));
+  activations_->receive(tensor, previous(), stream_, std::move(label));
 }
 
 void PipelineLink::exchange_with_next(const TensorView& sent, const TensorView& received,

@@ -7,17 +7,18 @@
 
 namespace cgconform::workloads {
 
-/// A stage's connection to its neighbours in the pipeline: rank r of the communicator is stage r.
-/// Combined transfers order their halves by the parity of the stage, so that a neighbour's send
-/// always meets a receive.
+/// A stage's connection to its neighbours in the pipeline: rank r of a communicator is stage r, and
+/// the first follows the last. Combined transfers order their halves by the parity of the stage, so
+/// that a neighbour's send always meets a receive.
 class PipelineLink {
  public:
-  /// `communicator` may be null where there is one stage.
-  PipelineLink(Communicator* communicator, Stream& stream)
-      : communicator_(communicator), stream_(stream) {}
+  /// Activations travel on one communicator and gradients on the other, which may be the same. Both
+  /// are null where there is one stage.
+  PipelineLink(Communicator* activations, Communicator* gradients, Stream& stream)
+      : activations_(activations), gradients_(gradients), stream_(stream) {}
 
-  int stage() const { return communicator_ == nullptr ? 0 : communicator_->rank(); }
-  int stages() const { return communicator_ == nullptr ? 1 : communicator_->size(); }
+  int stage() const { return activations_ == nullptr ? 0 : activations_->rank(); }
+  int stages() const { return activations_ == nullptr ? 1 : activations_->size(); }
 
   void send_to_next(const TensorView& tensor, std::string label);
   void send_to_previous(const TensorView& tensor, std::string label);
@@ -32,8 +33,11 @@ class PipelineLink {
 
  private:
   bool sends_first() const { return stage() % 2 == 0; }
+  int next() const { return (stage() + 1) % stages(); }
+  int previous() const { return (stage() + stages() - 1) % stages(); }
 
-  Communicator* communicator_;
+  Communicator* activations_;
+  Communicator* gradients_;
   Stream& stream_;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace cgconform::workloads {
@@ -10,6 +11,9 @@ struct PipelineLayout {
   std::int32_t stages = 1;
   std::int32_t stage = 0;
   std::int32_t microbatches = 1;
+  std::int32_t chunks = 1;  ///< of the model a stage; several are interleaved
+  std::optional<std::int32_t> microbatch_group = std::nullopt;  ///< absent means stages
+  std::int32_t extra_warmup = 0;  ///< forwards run ahead beyond what the schedule needs
 };
 
 /// The exchange with a neighbouring stage that belongs to an action. The combined forms send and
@@ -38,12 +42,18 @@ struct PipelineAction {
   friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
 };
 
-/// Forwards a stage runs before its first backward: stages - stage - 1, at most all micro-batches.
+/// Forwards a stage of one chunk runs before its first backward: stages - stage - 1, at most all
+/// micro-batches.
 std::int32_t warmup_forwards(const PipelineLayout& layout);
 
-/// The one-forward-one-backward schedule of one stage. Throws InternalError where the layout makes
-/// no sense.
+/// The one-forward-one-backward schedule of a stage with one chunk. Throws InternalError where the
+/// layout makes no sense.
 std::vector<PipelineAction> one_forward_one_backward(const PipelineLayout& layout);
+
+/// The schedule of a training step: one forward, one backward; interleaved where a stage has
+/// several chunks. There the last stage sends on to the first, and gradients travel apart from
+/// activations, in a group of ranks of their own: with two stages both would go the same way.
+std::vector<PipelineAction> training_schedule(const PipelineLayout& layout);
 
 /// Forwards only, as validation runs them.
 std::vector<PipelineAction> forward_only(const PipelineLayout& layout);

@@ -43,6 +43,10 @@ std::int64_t valid_length(std::int64_t length, std::int32_t step, std::int32_t m
 }  // namespace
 
 HostBatch DataLoader::batch(BatchUse use, std::int32_t step, std::int32_t microbatch) const {
+  return draw(use, step, microbatch * part_.replicas + part_.replica);
+}
+
+HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const {
   std::uint64_t seed = combine(seed_, static_cast<std::uint64_t>(use) + 1);
   seed = combine(seed, static_cast<std::uint64_t>(step) + 1);
   RandomNumbers random(combine(seed, static_cast<std::uint64_t>(microbatch) + 1));

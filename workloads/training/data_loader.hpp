@@ -25,19 +25,30 @@ struct HostBatch {
 
 enum class BatchUse : std::uint8_t { training, validation };
 
-/// Deterministic data: the batch is a function of seed, use, step and micro-batch alone, so every
-/// leg and every pipeline stage sees the same. Tokens, mask and the length of the padding differ
-/// from step to step and from micro-batch to micro-batch.
+/// Which part of the whole batch a rank reads: micro-batch m of replica r is m * replicas + r of
+/// it.
+struct BatchPart {
+  std::int32_t replicas = 1;
+  std::int32_t replica = 0;
+};
+
+/// Deterministic data: the batch is a function of seed, use, step, micro-batch and replica alone,
+/// so every leg and every pipeline stage sees the same. Tokens, mask and the length of the padding
+/// differ from step to step and from micro-batch to micro-batch.
 class DataLoader {
  public:
-  DataLoader(const BatchShape& shape, std::uint64_t seed) : shape_(shape), seed_(seed) {}
+  DataLoader(const BatchShape& shape, std::uint64_t seed, const BatchPart& part = {})
+      : shape_(shape), seed_(seed), part_(part) {}
 
   const BatchShape& shape() const { return shape_; }
   HostBatch batch(BatchUse use, std::int32_t step, std::int32_t microbatch) const;
 
  private:
+  HostBatch draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const;
+
   BatchShape shape_;
   std::uint64_t seed_;
+  BatchPart part_;
 };
 
 }  // namespace cgconform::workloads

@@ -5,18 +5,19 @@
 
 #include <fmt/format.h>
 
+#include "matrix/virtual_stages.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
 
-Iteration::Iteration(LegContext& context, StageModel& model, LayerBody& body, BatchSlots& batches)
+Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageModel& model,
+                     LayerBody& body, BatchSlots& batches)
     : context_(context),
       model_(model),
       body_(body),
       batches_(batches),
-      link_(
-          context.cell.config.pipeline_model_parallel_size > 1 ? context.environment.gang : nullptr,
-          context.stream()) {}
+      link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
+      reduction_(context, model, groups.replicas()) {}
 
 const std::vector<Buffer>& Iteration::losses(IterationMode mode) const {
   static const std::vector<Buffer> none;
@@ -25,6 +26,7 @@ const std::vector<Buffer>& Iteration::losses(IterationMode mode) const {
 }
 
 void Iteration::clear() {
+  reduction_.clear();
   in_flight_.clear();
   losses_.clear();
 }
@@ -34,36 +36,54 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
   call_ = call;
   mode_ = mode;
   implementation_ = &implementation;
-  const PipelineLayout layout{link_.stages(), link_.stage(), microbatches};
-  const std::vector<PipelineAction> schedule = call.mode == IterationMode::training
-                                                   ? one_forward_one_backward(layout)
-                                                   : forward_only(layout);
+  microbatches_ = microbatches;
+  PipelineLayout layout{
+      .stages = link_.stages(),
+      .stage = link_.stage(),
+      .microbatches = microbatches,
+      .chunks = matrix::chunks_a_stage(context_.cell),
+      .microbatch_group = context_.cell.config.microbatch_group_size_per_vp_stage};
+  const bool training = call.mode == IterationMode::training;
+  const bool last_stage = layout.stage + 1 == layout.stages;
+  if (training && last_stage && implementation.captured() &&
+      context_.fault(Fault::f06b_rank_takes_other_interleave)) {
+    layout.extra_warmup = 1;
+  }
+  const std::vector<PipelineAction> schedule =
+      training ? training_schedule(layout) : forward_only(layout);
   std::vector<Buffer>& losses = losses_[call.mode];
   losses.clear();
   losses.resize(static_cast<std::size_t>(microbatches));
   batches_.enter_body(call, mode);
+  if (training) reduction_.begin(call.step);
   for (const PipelineAction& action : schedule) {
     switch (action.work) {
       case PipelineWork::forward:
-        forward(call, action.microbatch);
+        forward(call, {action.microbatch, action.chunk});
         break;
       case PipelineWork::backward:
-        backward(call, action.microbatch);
+        backward(call, {action.microbatch, action.chunk});
         break;
       case PipelineWork::transfer:
         transfer(action);
         break;
     }
   }
+  if (training) reduction_.finish();
 }
 
 bool Iteration::observes_layers() const {
   return context_.recorder.instrumented() || !implementation_->needs_static_batches();
 }
 
-void Iteration::finish(std::int32_t microbatch) {
-  implementation_->release(microbatch);
-  in_flight_.erase(microbatch);
+void Iteration::finish(const Pass& pass) {
+  implementation_->release(pass.microbatch, {chunk(pass).first_layer, chunk(pass).layer_count()});
+  in_flight_.erase(pass);
+}
+
+void Iteration::gradients_ready(const Pass& pass, ModelPart part, std::int32_t layer) {
+  // The micro-batches of a chunk run backwards in order.
+  if (pass.microbatch + 1 == microbatches_) reduction_.ready(part, layer);
 }
 
 LayerContext Iteration::context_for(const IterationCall& call, std::int32_t microbatch,
@@ -82,39 +102,41 @@ LayerContext Iteration::context_for(const IterationCall& call, std::int32_t micr
                                microbatch, part)};
 }
 
-LayerCall Iteration::layer_call(const IterationCall& call, std::int32_t microbatch,
+LayerCall Iteration::layer_call(const IterationCall& call, const Pass& pass,
                                 std::size_t local) const {
-  return {.module = model_.layers()[local],
-          .layer = model_.first_layer() + static_cast<std::int32_t>(local),
+  return {.module = chunk(pass).layers[local],
+          .layer = chunk(pass).first_layer + static_cast<std::int32_t>(local),
           .step = call.step,
-          .microbatch = microbatch,
+          .microbatch = pass.microbatch,
           .validation = call.mode == IterationMode::validation,
           .sequences = context_.cell.config.micro_batch_size,
-          .valid_length = batches_.batch(call.mode, microbatch).valid_length};
+          .valid_length = batches_.batch(call.mode, pass.microbatch).valid_length};
 }
 
-void Iteration::forward(const IterationCall& call, std::int32_t microbatch) {
-  InFlight& flight = in_flight_[microbatch];
+void Iteration::forward(const IterationCall& call, const Pass& pass) {
+  InFlight& flight = in_flight_[pass];
+  const std::int32_t microbatch = pass.microbatch;
+  const ModelChunk& part = chunk(pass);
   const DeviceBatch& batch = batches_.batch(call.mode, microbatch);
-  if (model_.first()) {
+  if (part.first) {
     LayerContext context = context_for(call, microbatch, "embedding");
     flight.input = model_.embed(context, batch.tokens);
   }
   TensorView hidden = flight.input.view();
   Recorder& recorder = context_.recorder;
-  for (std::size_t local = 0; local < model_.layers().size(); ++local) {
-    const LayerCall layer = layer_call(call, microbatch, local);
+  for (std::size_t local = 0; local < part.layers.size(); ++local) {
+    const LayerCall layer = layer_call(call, pass, local);
     hidden = implementation_->forward(layer, hidden);
     if (observes_layers()) {
       recorder.observe(ObservedQuantity::layer_output, layer.at("output"), hidden);
     }
   }
   flight.output = hidden;
-  if (!model_.layers().empty()) {
+  if (!part.layers.empty()) {
     recorder.hash(SlotKind::output, SlotMoment::use,
-                  layer_call(call, microbatch, model_.layers().size() - 1).at("output"), hidden);
+                  layer_call(call, pass, part.layers.size() - 1).at("output"), hidden);
   }
-  if (!model_.last()) return;
+  if (!part.last) return;
   LayerContext context = context_for(call, microbatch, "loss");
   Buffer& loss = losses_[call.mode][static_cast<std::size_t>(microbatch)];
   loss = model_.loss(context, hidden, batch.labels, batch.loss_mask, flight.head_saved);
@@ -124,35 +146,40 @@ void Iteration::forward(const IterationCall& call, std::int32_t microbatch) {
                     .validation = call.mode == IterationMode::validation,
                     .tensor = "loss"},
                    loss.view());
-  if (call.mode == IterationMode::validation) finish(microbatch);
+  if (call.mode == IterationMode::validation) finish(pass);
 }
 
-void Iteration::backward(const IterationCall& call, std::int32_t microbatch) {
-  InFlight& flight = in_flight_.at(microbatch);
+void Iteration::backward(const IterationCall& call, const Pass& pass) {
+  InFlight& flight = in_flight_.at(pass);
+  const std::int32_t microbatch = pass.microbatch;
+  const ModelChunk& part = chunk(pass);
   const DeviceBatch& batch = batches_.batch(call.mode, microbatch);
-  if (model_.last()) {
+  if (part.last) {
     LayerContext context = context_for(call, microbatch, "loss backward");
     flight.grad = model_.loss_backward(context, batch.labels, batch.loss_mask, flight.head_saved);
+    gradients_ready(pass, ModelPart::head);
   }
   TensorView grad = flight.grad.view();
-  for (std::size_t local = model_.layers().size(); local-- > 0;) {
-    const LayerCall layer = layer_call(call, microbatch, local);
+  for (std::size_t local = part.layers.size(); local-- > 0;) {
+    const LayerCall layer = layer_call(call, pass, local);
     body_.set_grad_added(layer.layer, false);
     grad = implementation_->backward(layer, grad);
     add_gradients_where_not_fused(layer);
+    gradients_ready(pass, ModelPart::layer, layer.layer);
     if (observes_layers()) {
       context_.recorder.observe(ObservedQuantity::layer_grad_input, layer.at("grad_input"), grad);
     }
   }
   flight.grad_input = grad;
-  if (!model_.layers().empty()) {
+  if (!part.layers.empty()) {
     context_.recorder.hash(SlotKind::output, SlotMoment::use,
-                           layer_call(call, microbatch, 0).at("grad_input"), grad);
+                           layer_call(call, pass, 0).at("grad_input"), grad);
   }
-  if (model_.first()) {
+  if (part.first) {
     LayerContext context = context_for(call, microbatch, "embedding backward");
     model_.embed_backward(context, batch.tokens, grad);
-    finish(microbatch);
+    gradients_ready(pass, ModelPart::embedding);
+    finish(pass);
   }
 }
 
@@ -176,42 +203,44 @@ Buffer Iteration::receive_buffer(const char* label) {
 
 void Iteration::transfer(const PipelineAction& action) {
   const std::string label = fmt::format("step {} mb {} pipeline", call_.step, action.microbatch);
+  const Pass pass{action.microbatch, action.chunk};
+  const Pass received_pass{action.received_microbatch, action.chunk};
   switch (action.transfer) {
     case PipelineTransfer::none:
       return;
     case PipelineTransfer::receive_input: {
-      InFlight& flight = in_flight_[action.microbatch];
+      InFlight& flight = in_flight_[pass];
       flight.input = receive_buffer("received input");
       link_.receive_from_previous(flight.input.view(), label + " receive input");
       return;
     }
     case PipelineTransfer::send_output:
-      link_.send_to_next(in_flight_.at(action.microbatch).output, label + " send output");
-      if (call_.mode == IterationMode::validation) finish(action.microbatch);
+      link_.send_to_next(in_flight_.at(pass).output, label + " send output");
+      if (call_.mode == IterationMode::validation) finish(pass);
       return;
     case PipelineTransfer::send_output_receive_grad: {
-      InFlight& received = in_flight_.at(action.received_microbatch);
+      InFlight& received = in_flight_.at(received_pass);
       received.grad = receive_buffer("received gradient");
-      link_.exchange_with_next(in_flight_.at(action.microbatch).output, received.grad.view(),
+      link_.exchange_with_next(in_flight_.at(pass).output, received.grad.view(),
                                label + " send output, receive gradient");
       return;
     }
     case PipelineTransfer::receive_grad: {
-      InFlight& flight = in_flight_.at(action.microbatch);
+      InFlight& flight = in_flight_.at(pass);
       flight.grad = receive_buffer("received gradient");
       link_.receive_from_next(flight.grad.view(), label + " receive gradient");
       return;
     }
     case PipelineTransfer::send_grad:
-      link_.send_to_previous(in_flight_.at(action.microbatch).grad_input, label + " send gradient");
-      finish(action.microbatch);
+      link_.send_to_previous(in_flight_.at(pass).grad_input, label + " send gradient");
+      finish(pass);
       return;
     case PipelineTransfer::send_grad_receive_input: {
-      InFlight& received = in_flight_[action.received_microbatch];
+      InFlight& received = in_flight_[received_pass];
       received.input = receive_buffer("received input");
-      link_.exchange_with_previous(in_flight_.at(action.microbatch).grad_input,
-                                   received.input.view(), label + " send gradient, receive input");
-      finish(action.microbatch);
+      link_.exchange_with_previous(in_flight_.at(pass).grad_input, received.input.view(),
+                                   label + " send gradient, receive input");
+      finish(pass);
       return;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -8,15 +9,19 @@
 #include "workloads/parallel/pipeline_link.hpp"
 #include "workloads/parallel/pipeline_schedule.hpp"
 #include "workloads/training/batch_slots.hpp"
+#include "workloads/training/gradient_reduction.hpp"
+#include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
 
 namespace cgconform::workloads {
 
 /// The code of one schedule call on a pipeline stage: runs through the schedule, moves activations
-/// and gradients between stages, and calls the implementation for every layer.
+/// and gradients between stages, calls the implementation for every layer, and says which gradients
+/// may be reduced over replicas.
 class Iteration {
  public:
-  Iteration(LegContext& context, StageModel& model, LayerBody& body, BatchSlots& batches);
+  Iteration(LegContext& context, const ParallelGroups& groups, StageModel& model, LayerBody& body,
+            BatchSlots& batches);
 
   void run(const IterationCall& call, const BodyMode& mode, CaptureImplementation& implementation,
            std::int32_t microbatches);
@@ -26,7 +31,7 @@ class Iteration {
   void clear();
 
  private:
-  /// What a micro-batch has in flight on this stage.
+  /// What a micro-batch has in flight in a chunk of this stage.
   struct InFlight {
     Buffer input;  ///< embedded or received
     TensorView output;
@@ -34,30 +39,43 @@ class Iteration {
     Buffer grad;  ///< of the output: the loss's or received
     TensorView grad_input;
   };
+  /// A micro-batch in a chunk.
+  struct Pass {
+    std::int32_t microbatch = 0;
+    std::int32_t chunk = 0;
+    friend auto operator<=>(const Pass&, const Pass&) = default;
+  };
 
-  void forward(const IterationCall& call, std::int32_t microbatch);
-  void backward(const IterationCall& call, std::int32_t microbatch);
+  void forward(const IterationCall& call, const Pass& pass);
+  void backward(const IterationCall& call, const Pass& pass);
   void transfer(const PipelineAction& action);
   /// Layer tensors are seen wherever layers are called outside graphs, and in instrumented legs.
   bool observes_layers() const;
-  /// Nothing more happens to the micro-batch on this stage.
-  void finish(std::int32_t microbatch);
+  /// Nothing more happens to the micro-batch in this chunk.
+  void finish(const Pass& pass);
+  const ModelChunk& chunk(const Pass& pass) const {
+    return model_.chunks()[static_cast<std::size_t>(pass.chunk)];
+  }
+  /// The part's gradients are complete where this was the step's last backward of it.
+  void gradients_ready(const Pass& pass, ModelPart part, std::int32_t layer = -1);
   void add_gradients_where_not_fused(const LayerCall& call);
   Buffer receive_buffer(const char* label);
   LayerContext context_for(const IterationCall& call, std::int32_t microbatch,
                            std::string_view part) const;
-  LayerCall layer_call(const IterationCall& call, std::int32_t microbatch, std::size_t local) const;
+  LayerCall layer_call(const IterationCall& call, const Pass& pass, std::size_t local) const;
 
   LegContext& context_;
   StageModel& model_;
   LayerBody& body_;
   BatchSlots& batches_;
   PipelineLink link_;
+  GradientReduction reduction_;
   FaultSwitches no_faults_;
   CaptureImplementation* implementation_ = nullptr;
   BodyMode mode_;
   IterationCall call_;
-  std::map<std::int32_t, InFlight> in_flight_;
+  std::int32_t microbatches_ = 0;
+  std::map<Pass, InFlight> in_flight_;
   std::map<IterationMode, std::vector<Buffer>> losses_;
 };
 

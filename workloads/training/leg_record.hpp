@@ -54,6 +54,9 @@ struct GraphRecord {
   std::int32_t capture_order = -1;  ///< position among this leg's captures
   std::int32_t capture_step = -1;   ///< training step at whose end, or in which, it was captured
   std::vector<GraphNode> nodes;
+  /// The static slot outside of graph memory that a forward's input is copied to; null where there
+  /// is none.
+  const void* input = nullptr;
   std::uint64_t launches = 0;       ///< from GraphExec::launches(), the device's own count
   std::int32_t destroy_order = -1;  ///< position in the teardown; -1 where never destroyed
 };
@@ -126,6 +129,15 @@ struct SlotRecord {
   std::uint64_t hash_at_use = 0;
 };
 
+/// One launch of a bucket's reduction over replicas, as host code made it: at replay none is.
+struct ReductionRecord {
+  std::int32_t step = -1;
+  std::int32_t bucket = -1;
+  std::vector<std::string> parameters;  ///< in the order they lie in the bucket
+  std::vector<std::int32_t> layers;     ///< of the parameters; -1 outside of layers
+  std::size_t executions_before = 0;    ///< executions of the leg that were enqueued before
+};
+
 struct PhaseTiming {
   Phase phase = Phase::idle;
   double milliseconds = 0.0;
@@ -152,6 +164,7 @@ struct LegRecord {
   std::vector<GraphRecord> graphs;        ///< in capture order
   std::vector<CaptureAudit> captures;
   std::vector<ExecutionRecord> executions;  ///< in execution order
+  std::vector<ReductionRecord> reductions;  ///< in the order they were launched
   std::vector<AddressFinding> address_findings;
   std::vector<EdgeFinding> edge_findings;
   std::vector<SlotRecord> slots;

@@ -12,28 +12,42 @@
 
 namespace cgconform::workloads {
 
+/// What of a model a parameter belongs to.
+enum class ModelPart : std::uint8_t { embedding, layer, head };
+
 /// A parameter of a stage and where it belongs: its layer over the whole model, or -1.
 struct StageParameter {
   std::string name;
   std::int32_t layer = -1;
   Parameter parameter;
+  ModelPart part = ModelPart::layer;
+};
+
+/// Layers that a stage runs one after the other. A stage has several such chunks where virtual
+/// stages are interleaved; the layers in between belong to other stages.
+struct ModelChunk {
+  std::int32_t first_layer = 0;  ///< over the whole model
+  std::span<Layer* const> layers;
+  bool first = false;  ///< begins with the embedding
+  bool last = false;   ///< ends with the loss
+
+  std::int32_t layer_count() const { return static_cast<std::int32_t>(layers.size()); }
 };
 
 /// The part of the model one pipeline stage holds.
 class StageModel {
  public:
   virtual ~StageModel() = default;
-  virtual bool first() const = 0;
-  virtual bool last() const = 0;
-  virtual std::int32_t first_layer() const = 0;
+  virtual std::span<const ModelChunk> chunks() const = 0;
+  /// Of all chunks, in their order.
   virtual std::span<Layer* const> layers() const = 0;
   virtual std::span<const StageParameter> parameters() const = 0;
 
-  /// First stage: hidden states of the tokens, [tokens, hidden].
+  /// First chunk: hidden states of the tokens, [tokens, hidden].
   virtual Buffer embed(LayerContext& context, const TensorView& tokens) = 0;
   virtual void embed_backward(LayerContext& context, const TensorView& tokens,
                               const TensorView& grad_output) = 0;
-  /// Last stage: mean loss over the rows that count, a scalar.
+  /// Last chunk: mean loss over the rows that count, a scalar.
   virtual Buffer loss(LayerContext& context, const TensorView& hidden, const TensorView& labels,
                       const TensorView& loss_mask, SavedActivations& saved) = 0;
   /// Gradient of the hidden states.
@@ -51,8 +65,8 @@ class StageOptimizer {
 };
 
 /// The cell's model on pipeline stage `stage`; parameters are a function of `seed` and of their
-/// place in the whole model, so that every split of the model starts from the same weights.
-/// Throws Error where the layers do not divide by the stages.
+/// place in the whole model, so that every split of the model starts from the same weights. Layers
+/// are dealt out to virtual stages in equal shares, or as equal as they can be.
 std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint64_t seed,
                                              int stage, CachingAllocator& allocator,
                                              Stream& stream);

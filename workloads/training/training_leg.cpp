@@ -16,17 +16,13 @@ BatchShape batch_shape(const matrix::Cell& cell) {
   return {cell.config.micro_batch_size, cell.config.seq_length, cell.shape.vocab_size};
 }
 
-int stage_of(const LegEnvironment& environment) {
-  return environment.gang == nullptr ? 0 : environment.gang->rank();
-}
-
 /// Seed and offset of the dropout stream, on the device. Every stage draws from a stream of its
-/// own.
-Buffer make_rng_memory(LegMemory& memory, const LegEnvironment& environment) {
+/// own, which its replicas share.
+Buffer make_rng_memory(LegMemory& memory, std::uint64_t seed, int stage) {
   Buffer state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2}, "rng state");
   constexpr std::uint64_t seeds_a_stage = 100;
-  const auto stage = static_cast<std::uint64_t>(stage_of(environment));
-  const std::array<std::uint64_t, 2> initial{environment.seed + seeds_a_stage * stage, 0};
+  const std::array<std::uint64_t, 2> initial{
+      seed + seeds_a_stage * static_cast<std::uint64_t>(stage), 0};
   memory.main->upload(state.view(), initial.data(), false, "seed rng state");
   return state;
 }
@@ -37,18 +33,20 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
                          const LegEnvironment& environment, const CapturePlan& plan,
                          LegMemory& memory, PhaseClock& clock, LegRecord& record)
     : cell_(cell),
+      groups_(cell, environment.gang),
       recorder_(*memory.allocator, *memory.main, request.instrumented),
-      rng_memory_(make_rng_memory(memory, environment)),
-      model_(make_stage_model(cell, environment.seed, stage_of(environment), *memory.allocator,
+      rng_memory_(make_rng_memory(memory, environment.seed, groups_.stage())),
+      model_(make_stage_model(cell, environment.seed, groups_.stage(), *memory.allocator,
                               *memory.main)),
       optimizer_(make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main)),
       context_{cell,      request, environment, plan, memory, {rng_memory_.view()},
                recorder_, clock,   record},
       body_(context_),
       keeper_(context_, body_),
-      loader_(batch_shape(cell), environment.seed),
+      loader_(batch_shape(cell), environment.seed,
+              {.replicas = cell.config.data_parallel_size, .replica = groups_.replica()}),
       batches_(context_, loader_),
-      iteration_(context_, *model_, body_, batches_),
+      iteration_(context_, groups_, *model_, body_, batches_),
       implementation_(make_capture_implementation(context_, *model_, body_, keeper_)) {
   for (const StageParameter& parameter : model_->parameters()) {
     keeper_.guard(parameter.parameter.weight);

@@ -8,6 +8,7 @@
 #include "workloads/training/data_loader.hpp"
 #include "workloads/training/iteration.hpp"
 #include "workloads/training/leg_context.hpp"
+#include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
 
 namespace cgconform::workloads {
@@ -35,6 +36,7 @@ class TrainingLeg {
   void poison();
 
   const matrix::Cell& cell_;
+  ParallelGroups groups_;
   Recorder recorder_;
   Buffer rng_memory_;
   std::unique_ptr<StageModel> model_;

@@ -149,6 +149,10 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, Communicato
   if (options_.size > 1) state_->watch(handle_);
 }
 
+NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options,
+                                   std::shared_ptr<Handle> handle)
+    : state_(std::move(state)), options_(std::move(options)), handle_(std::move(handle)) {}
+
 NcclCommunicator::~NcclCommunicator() = default;
 
 template <typename Call>
@@ -216,6 +220,14 @@ std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
     all.push_back(rank == options_.rank ? mine : options_.store->get(key(rank), options_.timeout));
   }
   return all;
+}
+
+std::unique_ptr<Communicator> NcclCommunicator::split(int color, const std::string& name) {
+  const std::vector<std::string> colors = exchange(std::to_string(color));
+  auto part = std::make_shared<Handle>();
+  CGCONFORM_CUDA_TRY(ncclCommSplit(handle_->comm, color, options_.rank, &part->comm, nullptr));
+  return std::unique_ptr<Communicator>(new NcclCommunicator(
+      state_, split_options(options_, colors, name, splits_++), std::move(part)));
 }
 
 ErrorCategory NcclCommunicator::async_error() const {

@@ -29,12 +29,16 @@ class NcclCommunicator final : public Communicator {
                   Stream& stream, std::string label) override;
   void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) override;
   std::vector<std::string> exchange(const std::string& mine) override;
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   ErrorCategory async_error() const override;
   int live_graph_references() const override;
   void close() override;
 
  private:
   class Handle;
+
+  NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options,
+                   std::shared_ptr<Handle> handle);
 
   /// Runs an NCCL call on the stream; captured nodes are recorded with `operands`.
   template <typename Call>
@@ -45,6 +49,7 @@ class NcclCommunicator final : public Communicator {
   CommunicatorOptions options_;
   std::shared_ptr<Handle> handle_;
   std::uint64_t exchanges_ = 0;
+  int splits_ = 0;
 };
 
 }  // namespace cgconform::workloads::cuda

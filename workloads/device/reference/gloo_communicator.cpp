@@ -148,6 +148,8 @@ class GlooCommunicator : public Communicator {
   GlooCommunicator(std::shared_ptr<Core> core, const CommunicatorOptions& options,
                    std::shared_ptr<gloo::transport::Device> transport)
       : core_(std::move(core)),
+        options_(options),
+        transport_(transport),
         name_(options.name),
         state_(std::make_shared<CommunicatorState>(
             options, std::move(transport),
@@ -248,6 +250,14 @@ class GlooCommunicator : public Communicator {
     });
   }
 
+  std::unique_ptr<Communicator> split(int color, const std::string& name) override {
+    return core_->call("split communicator", name, [&] {
+      const std::vector<std::string> colors = exchange(std::to_string(color));
+      return std::make_unique<GlooCommunicator>(
+          core_, split_options(options_, colors, name, splits_++), transport_);
+    });
+  }
+
   ErrorCategory async_error() const override { return state_->async_error(); }
   int live_graph_references() const override { return state_->graph_references(); }
 
@@ -297,7 +307,10 @@ class GlooCommunicator : public Communicator {
   }
 
   std::shared_ptr<Core> core_;
+  CommunicatorOptions options_;
+  std::shared_ptr<gloo::transport::Device> transport_;
   std::string name_;
+  int splits_ = 0;
   std::shared_ptr<CommunicatorState> state_;
   MessageNumbers numbers_;
 };

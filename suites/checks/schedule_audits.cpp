@@ -1,0 +1,317 @@
+#include "suites/checks/schedule_audits.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "suites/cell_plan.hpp"
+#include "suites/checks/leg_choice.hpp"
+#include "suites/graph_topology.hpp"
+#include "suites/leg_set.hpp"
+#include "suites/pipeline_passes.hpp"
+
+namespace cgconform::suites::checks {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
+using workloads::ExecutionRecord;
+using workloads::GraphRecord;
+using workloads::LegRecord;
+using workloads::LegRequest;
+using workloads::NodeKind;
+
+CheckResult fail(Verdict verdict, const LegRequest& leg, std::string_view what) {
+  return {.verdict = verdict, .detail = fmt::format("{} leg: {}", leg_name(leg), what)};
+}
+
+std::int64_t count_nodes(const GraphRecord& graph, std::string_view op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
+    return node.kind == NodeKind::communication && node.op_name == op;
+  });
+}
+
+/// Messages of a training step on a rank.
+struct Transfers {
+  std::int64_t sends = 0;
+  std::int64_t receives = 0;
+};
+
+Transfers planned_transfers(const matrix::Cell& cell, int rank) {
+  const std::int32_t stage = stage_of(cell, rank);
+  const std::int32_t last_stage = cell.config.pipeline_model_parallel_size - 1;
+  const std::int32_t last_chunk = chunk_count(cell) - 1;
+  Transfers planned;
+  for (const Pass& pass : training_passes(cell, rank)) {
+    const bool begins = stage == 0 && pass.chunk == 0;
+    const bool ends = stage == last_stage && pass.chunk == last_chunk;
+    planned.receives += (pass.forward ? begins : ends) ? 0 : 1;
+    planned.sends += (pass.forward ? ends : begins) ? 0 : 1;
+  }
+  return planned;
+}
+
+/// The first tensor in which a graph leg differs from its eager leg; `compared` counts the equal.
+std::optional<CheckResult> find_difference(JudgeContext& context, std::uint64_t& compared) {
+  for (const auto& [expected, actual] : compared_pairs(context.cell)) {
+    const LegDifference& difference = context.legs.difference(expected, actual);
+    if (const ObservationOutcome* first = difference.first()) {
+      CheckResult result = fail(Verdict::fail_numeric_mismatch, actual,
+                                fmt::format("{} is not that of the {} leg",
+                                            location_text(first->where), leg_name(expected)));
+      result.divergence = divergence_of(*first);
+      return result;
+    }
+    compared += difference.outcomes.size();
+  }
+  return std::nullopt;
+}
+
+CheckResult judge_equality(JudgeContext& context, std::string_view how) {
+  std::uint64_t compared = 0;
+  if (auto different = find_difference(context, compared)) return *different;
+  if (compared == 0) {
+    return {.verdict = Verdict::fail_coverage, .detail = "no tensor was compared"};
+  }
+  return {.detail = fmt::format("{} tensors equal eager, {}", compared, how)};
+}
+
+/// Micro-batches whose captures a layer must keep apart.
+std::int32_t kept_apart(const matrix::Cell& cell) {
+  return cell.config.pipeline_model_parallel_size > 1 ? cell.config.num_microbatches : 1;
+}
+
+std::optional<std::string> find_wrong_count(const matrix::Cell& cell, const LegRecord& record) {
+  std::map<std::pair<std::int32_t, bool>, std::set<std::int32_t>> microbatches;
+  for (const GraphRecord& graph : record.graphs) {
+    microbatches[{graph.layer, graph.forward}].insert(graph.microbatch);
+  }
+  for (const auto& [key, seen] : microbatches) {
+    if (static_cast<std::int32_t>(seen.size()) == kept_apart(cell)) continue;
+    return fmt::format("layer {} has {} graphs for {} micro-batches, the schedule asks for {}",
+                       key.first, key.second ? "forward" : "backward", seen.size(),
+                       kept_apart(cell));
+  }
+  return std::nullopt;
+}
+
+/// Graphs that share memory are replayed in the order they were captured in, round after round.
+std::optional<std::string> find_other_order(const LegRecord& record) {
+  std::map<std::int32_t, std::int32_t> replays;  // by step
+  const auto graphs = static_cast<std::int32_t>(record.graphs.size());
+  for (const ExecutionRecord& execution : record.executions) {
+    if (!execution.replayed || execution.validation) continue;
+    const std::int32_t planned = replays[execution.step]++ % graphs;
+    if (execution.graph == planned) continue;
+    const auto name = [&](std::int32_t graph) {
+      return record.graphs.at(static_cast<std::size_t>(graph)).name;
+    };
+    return fmt::format("step {} replays '{}' where '{}' was captured", execution.step,
+                       name(execution.graph), name(planned));
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_foreign_write(const LegRecord& record) {
+  std::map<const void*, const GraphRecord*> owners;
+  for (const GraphRecord& graph : record.graphs) {
+    if (graph.input != nullptr) owners.try_emplace(graph.input, &graph);
+  }
+  for (const GraphRecord& graph : record.graphs) {
+    for (const auto& node : graph.nodes) {
+      for (const auto& operand : node.operands) {
+        const auto owner = owners.find(operand.tensor.data);
+        if (operand.access == workloads::Access::read || owner == owners.end()) continue;
+        return fmt::format("'{}' writes the static input of '{}' out of its turn ({})", graph.name,
+                           owner->second->name, node.label);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool captured_pipelines(const matrix::Cell& cell) {
+  return is_graph_cell(cell) && !cells_with_layer_graphs(cell) &&
+         cell.config.pipeline_model_parallel_size > 1;
+}
+
+bool cells_with_layer_graphs(const matrix::Cell& cell) {
+  const bool local = cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+                     !cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration);
+  return local || cells_with_callables(cell);
+}
+
+bool layer_graphs_in_pipelines(const matrix::Cell& cell) {
+  return cells_with_layer_graphs(cell) && cell.config.pipeline_model_parallel_size > 1;
+}
+
+bool cells_with_callables(const matrix::Cell& cell) {
+  return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine;
+}
+
+bool partly_graphed_cells(const matrix::Cell& cell) {
+  return cells_with_layer_graphs(cell) && cell.shape.graphed_layers != matrix::GraphedLayers::all;
+}
+
+std::vector<LegRequest> captured_twice(const matrix::Cell& /*cell*/) {
+  return {graph_leg(), graph_repeat_leg()};
+}
+
+CheckResult judge_captured_transfers(JudgeContext& context) {
+  const Transfers planned = planned_transfers(context.cell, context.rank);
+  for (const LegRequest& request : graph_legs(context.cell)) {
+    const LegRecord& record = context.legs.record(request);
+    const auto training =
+        std::find_if(record.graphs.begin(), record.graphs.end(),
+                     [](const GraphRecord& graph) { return graph.name == "iteration training"; });
+    if (training == record.graphs.end()) {
+      return fail(Verdict::fail_coverage, request, "no training iteration was captured");
+    }
+    const std::int64_t sends = count_nodes(*training, "send");
+    const std::int64_t receives = count_nodes(*training, "receive");
+    if (sends != planned.sends || receives != planned.receives) {
+      return fail(Verdict::fail_coverage, request,
+                  fmt::format("the graph holds {} sends and {} receives, the schedule has {} and "
+                              "{}",
+                              sends, receives, planned.sends, planned.receives));
+    }
+  }
+  return judge_equality(context, fmt::format("with {} sends and {} receives in the graph",
+                                             planned.sends, planned.receives));
+}
+
+CheckResult judge_eager_transfers(JudgeContext& context) {
+  for (const LegRequest& request : graph_legs(context.cell)) {
+    for (const GraphRecord& graph : context.legs.record(request).graphs) {
+      for (const auto& node : graph.nodes) {
+        if (node.kind != NodeKind::communication) continue;
+        return fail(
+            Verdict::fail_coverage, request,
+            fmt::format("'{}' holds a {}, which has to stay outside", graph.name, node.op_name));
+      }
+    }
+  }
+  return judge_equality(context, "with all transfers outside of graphs");
+}
+
+CheckResult judge_captured_microbatches(JudgeContext& context) {
+  std::size_t graphs = 0;
+  for (const LegRequest& request : graph_legs(context.cell)) {
+    const LegRecord& record = context.legs.record(request);
+    if (auto wrong = find_wrong_count(context.cell, record)) {
+      return fail(Verdict::fail_coverage, request, *wrong);
+    }
+    auto wrong = find_other_order(record);
+    if (!wrong) wrong = find_foreign_write(record);
+    if (wrong) return fail(Verdict::fail_schedule_order, request, *wrong);
+    graphs += record.graphs.size();
+  }
+  if (graphs == 0) return {.verdict = Verdict::fail_coverage, .detail = "nothing was captured"};
+  return {.detail = fmt::format("{} graphs for {} micro-batches a layer, replayed as captured",
+                                graphs, kept_apart(context.cell))};
+}
+
+CheckResult judge_static_inputs(JudgeContext& context) {
+  const matrix::Cell& cell = context.cell;
+  const std::vector<LayerSpan> chunks = stage_chunks(cell, context.rank);
+  const auto layers_of = [&](const Pass& pass) {
+    const LayerSpan& span = chunks.at(static_cast<std::size_t>(pass.chunk));
+    std::int64_t layers = 0;
+    for (std::int32_t i = 0; i < span.count; ++i)
+      layers += has_graphs(cell, span.first + i) ? 1 : 0;
+    return layers;
+  };
+  std::int64_t live = 0;
+  std::int64_t needed = 0;
+  std::int64_t callables = 0;
+  for (const Pass& pass : training_passes(cell, context.rank)) {
+    if (pass.microbatch >= kept_apart(cell)) continue;
+    live += pass.forward ? layers_of(pass) : -layers_of(pass);
+    needed = std::max(needed, live);
+    callables += pass.forward ? layers_of(pass) : 0;
+  }
+  for (const LegRequest& request : graph_legs(cell)) {
+    std::set<const void*> inputs;
+    for (const GraphRecord& graph : context.legs.record(request).graphs) {
+      if (graph.forward) inputs.insert(graph.input);
+    }
+    if (inputs.contains(nullptr) || inputs.empty()) {
+      return fail(Verdict::fail_coverage, request, "a callable names no static input");
+    }
+    if (static_cast<std::int64_t>(inputs.size()) != needed) {
+      return fail(Verdict::fail_leak, request,
+                  fmt::format("{} static inputs, {} are needed at once", inputs.size(), needed));
+    }
+  }
+  return {.detail = fmt::format("{} static inputs serve {} callables", needed, callables)};
+}
+
+CheckResult judge_partial_capture(JudgeContext& context) {
+  std::set<std::int32_t> planned;
+  for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) {
+    for (std::int32_t layer = span.first; layer < span.first + span.count; ++layer) {
+      if (has_graphs(context.cell, layer)) planned.insert(layer);
+    }
+  }
+  for (const LegRequest& request : graph_legs(context.cell)) {
+    std::set<std::int32_t> captured;
+    for (const GraphRecord& graph : context.legs.record(request).graphs) {
+      captured.insert(graph.layer);
+    }
+    if (captured.empty() || captured != planned) {
+      return fail(Verdict::fail_coverage, request,
+                  fmt::format("layers {} have graphs, the cell asks for {}",
+                              fmt::join(captured, " "), fmt::join(planned, " ")));
+    }
+  }
+  return judge_equality(context,
+                        fmt::format("with graphs for layers {} only", fmt::join(planned, " ")));
+}
+
+CheckResult judge_topology(JudgeContext& context) {
+  for (const LegRequest& request : captured_twice(context.cell)) {
+    std::map<bool, const GraphRecord*> first_of_role;  // by direction
+    for (const GraphRecord& graph : context.legs.record(request).graphs) {
+      if (graph.layer < 0) continue;
+      const auto [first, is_new] = first_of_role.try_emplace(graph.forward, &graph);
+      if (is_new || graph_topology(graph) == graph_topology(*first->second)) continue;
+      return fail(Verdict::fail_nondeterminism, request,
+                  fmt::format("'{}' and '{}' are captures of one body, their topologies differ",
+                              graph.name, first->second->name));
+    }
+  }
+  const std::uint64_t topology = leg_topology(context.legs.record(graph_leg()));
+  if (topology == 0) return {.verdict = Verdict::fail_coverage, .detail = "nothing was captured"};
+  const std::uint64_t repeated = leg_topology(context.legs.record(graph_repeat_leg()));
+  if (repeated != topology) {
+    return {.verdict = Verdict::fail_nondeterminism,
+            .detail = fmt::format("the leg's graphs have topology {:016x}, captured anew {:016x}",
+                                  topology, repeated)};
+  }
+  int peers = 0;
+  const std::vector<std::uint64_t>& all = context.legs.state(graph_leg()).topologies;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const int peer = static_cast<int>(rank);
+    if (peer == context.rank ||
+        stage_of(context.cell, peer) != stage_of(context.cell, context.rank)) {
+      continue;
+    }
+    if (all[rank] != topology) {
+      return {.verdict = Verdict::fail_comm_nonuniform,
+              .detail = fmt::format("rank {} has the same role, its graphs have topology {:016x} "
+                                    "and not {:016x}",
+                                    peer, all[rank], topology)};
+    }
+    ++peers;
+  }
+  return {.detail = fmt::format("topology {:016x} twice, and on {} ranks of the same role",
+                                topology, peers)};
+}
+
+}  // namespace cgconform::suites::checks

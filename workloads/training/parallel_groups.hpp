@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "matrix/cell.hpp"
+#include "workloads/device/communicator.hpp"
+
+namespace cgconform::workloads {
+
+/// The groups of ranks that a cell's parallel layout makes of its gang, as one rank sees them. They
+/// are split from the gang's communicator, so all its ranks make them together; graphs that use
+/// them have to be destroyed before.
+class ParallelGroups {
+ public:
+  /// `gang` is null where the cell has one rank.
+  ParallelGroups(const matrix::Cell& cell, Communicator* gang);
+
+  int stage() const { return stage_; }
+  int replica() const { return replica_; }
+
+  /// The stages that this rank's micro-batches pass through, in order; null where there is one.
+  Communicator* pipeline() const { return pipeline_; }
+  /// The same ranks, for gradients: a communicator of its own where chunks are interleaved.
+  Communicator* pipeline_gradients() const { return pipeline_gradients_; }
+  /// The ranks that hold the same parameters; null where there is one.
+  Communicator* replicas() const { return replicas_; }
+
+ private:
+  Communicator* keep(std::unique_ptr<Communicator> made);
+
+  int stage_ = 0;
+  int replica_ = 0;
+  std::vector<std::unique_ptr<Communicator>> made_;
+  Communicator* pipeline_ = nullptr;
+  Communicator* pipeline_gradients_ = nullptr;
+  Communicator* replicas_ = nullptr;
+};
+
+}  // namespace cgconform::workloads
