@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -115,7 +116,17 @@ class SyntheticLegs {
       workloads::GraphRecord graph;
       graph.name = "layer " + std::to_string(planned.layer) + (planned.forward ? " F " : " B ") +
                    std::to_string(planned.microbatch) + (planned.validation ? " validation" : "");
+      if (planned.layer < 0) {
+        graph.name = planned.validation ? "iteration validation" : "iteration training";
+      }
       graph.layer = planned.layer;
+      // Names a place only; with one stage a layer has one input for all micro-batches.
+      static constexpr std::array<char, 64> slots{};
+      const bool callables =
+          cell.config.cuda_graph_impl == matrix::CudaGraphImpl::transformer_engine;
+      if (callables && planned.forward) {
+        graph.input = &slots.at(static_cast<std::size_t>(planned.layer));
+      }
       graph.microbatch = planned.microbatch;
       graph.forward = planned.forward;
       graph.capture_order = static_cast<std::int32_t>(record.graphs.size());

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "matrix/virtual_stages.hpp"
+
 namespace cgconform::workloads {
 
 ParallelGroups::ParallelGroups(const matrix::Cell& cell, Communicator* gang) {
