@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -99,19 +100,24 @@ std::optional<std::string> find_wrong_count(const matrix::Cell& cell, const LegR
   return std::nullopt;
 }
 
-/// Graphs that share memory are replayed in the order they were captured in, round after round.
+/// Graphs that share memory are replayed in the order they were captured in, round after round. A
+/// step that leaves graphs out or prefers some is no matter of order, but of coverage.
 std::optional<std::string> find_other_order(const LegRecord& record) {
-  std::map<std::int32_t, std::int32_t> replays;  // by step
-  const auto graphs = static_cast<std::int32_t>(record.graphs.size());
+  const std::size_t graphs = record.graphs.size();
+  std::map<std::int32_t, std::vector<std::size_t>> replays;  // by step
   for (const ExecutionRecord& execution : record.executions) {
     if (!execution.replayed || execution.validation) continue;
-    const std::int32_t planned = replays[execution.step]++ % graphs;
-    if (execution.graph == planned) continue;
-    const auto name = [&](std::int32_t graph) {
-      return record.graphs.at(static_cast<std::size_t>(graph)).name;
-    };
-    return fmt::format("step {} replays '{}' where '{}' was captured", execution.step,
-                       name(execution.graph), name(planned));
+    replays[execution.step].push_back(static_cast<std::size_t>(execution.graph));
+  }
+  for (const auto& [step, launched] : replays) {
+    std::vector<std::size_t> times(graphs, 0);
+    for (const std::size_t graph : launched) ++times.at(graph);
+    if (std::any_of(times.begin(), times.end(), [&](auto n) { return n != times[0]; })) continue;
+    for (std::size_t i = 0; i < launched.size(); ++i) {
+      if (launched[i] == i % graphs) continue;
+      return fmt::format("step {} replays '{}' where '{}' was captured", step,
+                         record.graphs[launched[i]].name, record.graphs[i % graphs].name);
+    }
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -92,8 +93,8 @@ TEST(DataParallel, EndsAStepWithEqualGradientsOnAllReplicasOfDifferentData) {
 }
 
 TEST(DataParallel, ReducesABucketOnlyAfterTheLastBackwardOfItsParameters) {
-  const LegRecord& record =
-      testing::run_ranks(replicated_cell(CudaGraphImpl::none, 2), eager).at(0).record;
+  const LegRecord record = std::move(
+      testing::run_ranks(replicated_cell(CudaGraphImpl::none, 2), eager).at(0).record);
   std::map<std::int32_t, std::set<std::string>> reduced;
   std::size_t before_the_end = 0;
   for (const ReductionRecord& reduction : record.reductions) {
@@ -158,6 +159,9 @@ TEST_P(DataParallelGraphs, EqualEagerAndHoldReductionsOnlyWhereTheIterationIsCap
                 std::vector<std::string>{});
       EXPECT_TRUE(record.edge_findings.empty());
       EXPECT_TRUE(record.address_findings.empty());
+      for (const SlotRecord& slot : record.slots) {
+        EXPECT_EQ(slot.hash_at_production, slot.hash_at_use) << slot.where.tensor;
+      }
       std::size_t reductions = 0;
       for (const GraphRecord& captured : record.graphs) {
         for (const GraphNode& node : captured.nodes) {

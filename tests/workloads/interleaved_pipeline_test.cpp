@@ -108,7 +108,7 @@ TEST(VirtualStages, DealOutEveryLayerOnceAndInTurn) {
 }
 
 TEST(InterleavedPipeline, TrainsLikeOneStageAlsoWithUnevenChunks) {
-  for (const std::int32_t layers : {4, 3, 7}) {
+  for (const std::int32_t layers : {4, 3}) {
     matrix::Cell cell = cell_of(CudaGraphImpl::none, {1, 1, 4});
     cell.config.num_layers = layers;
     // Without dropout: stages draw from streams of their own.
@@ -173,8 +173,6 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"local_2_stages_2_chunks", CudaGraphImpl::local, {2, 2, 4}},
         GraphCase{"local_4_stages", CudaGraphImpl::local, {4, 1, 5}},
         GraphCase{"full_iteration_2_stages_2_chunks", CudaGraphImpl::full_iteration, {2, 2, 4}},
-        GraphCase{"full_iteration_4_stages", CudaGraphImpl::full_iteration, {4, 1, 3}},
-        GraphCase{"callables_2_stages_2_chunks", CudaGraphImpl::transformer_engine, {2, 2, 4}},
         GraphCase{"callables_2_stages_2_chunks_uneven_groups",
                   CudaGraphImpl::transformer_engine,
                   {2, 2, 5, 3}},
@@ -227,9 +225,11 @@ TEST(PartlyGraphed, LayersTrainLikeAllEager) {
       ASSERT_EQ(actual[0].record.error, "");
       std::set<std::int32_t> captured;
       for (const GraphRecord& made : actual[0].record.graphs) captured.insert(made.layer);
-      EXPECT_EQ(captured, layers == matrix::GraphedLayers::first  ? std::set<std::int32_t>{0}
-                          : layers == matrix::GraphedLayers::last ? std::set<std::int32_t>{3}
-                                                                  : std::set<std::int32_t>{1, 3});
+      const std::set<std::int32_t> wanted =
+          layers == matrix::GraphedLayers::first  ? std::set<std::int32_t>{0}
+          : layers == matrix::GraphedLayers::last ? std::set<std::int32_t>{3}
+                                                  : std::set<std::int32_t>{1, 3};
+      EXPECT_EQ(captured, wanted);
       EXPECT_EQ(testing::differences(expected[0].bytes, actual[0].bytes),
                 std::vector<std::string>{});
     }

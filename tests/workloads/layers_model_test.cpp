@@ -215,10 +215,6 @@ TEST(Model, RefusesConfigurationsItCannotBuild) {
   matrix::Cell cell = small_cell();
   cell.config.num_attention_heads = 3;
   EXPECT_THROW(build(cell), Error);
-  cell = small_cell();
-  cell.config.num_layers = 3;
-  cell.config.pipeline_model_parallel_size = 2;
-  EXPECT_THROW(build(cell), Error);
   EXPECT_THROW(build(small_cell(matrix::ParamsDtype::bf16)), Error);
 }
 

@@ -119,6 +119,18 @@ void GradientReduction::finish() {
   const std::unique_ptr<Event> reduced = context_.device().create_event();
   stream_->record(*reduced);
   context_.stream().wait(*reduced);
+  // What the optimizer will use is what the reduction has left.
+  const std::int32_t last = context_.cell.config.num_microbatches - 1;
+  for (const Bucket& bucket : buckets_) {
+    for (const StageParameter& entry : bucket.parameters) {
+      context_.recorder.hash(SlotKind::weight_grad, SlotMoment::production,
+                             {.step = step_,
+                              .microbatch = last,
+                              .layer = entry.layer,
+                              .tensor = "main_grad:" + entry.parameter.name},
+                             entry.parameter.main_grad);
+    }
+  }
 }
 
 }  // namespace cgconform::workloads
