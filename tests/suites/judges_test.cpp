@@ -357,7 +357,7 @@ TEST_F(JudgesTest, NeverPassAGraphCellThatCapturedOrReplayedNothing) {
            record.executions.clear();
            record.totals = {};
          }),
-         Verdict::fail_coverage, "MEM-07");
+         Verdict::fail_coverage, "CON-17");
   const RankReport report =
       run_broken_graph([](LegRecord& record) { record.totals.graph_launches = 0; });
   EXPECT_EQ(find(report, "SUI-02")->verdict, Verdict::fail_coverage);
