@@ -93,8 +93,8 @@ TEST(DataParallel, EndsAStepWithEqualGradientsOnAllReplicasOfDifferentData) {
 }
 
 TEST(DataParallel, ReducesABucketOnlyAfterTheLastBackwardOfItsParameters) {
-  const LegRecord record = std::move(
-      testing::run_ranks(replicated_cell(CudaGraphImpl::none, 2), eager).at(0).record);
+  const LegRecord record =
+      std::move(testing::run_ranks(replicated_cell(CudaGraphImpl::none, 2), eager).at(0).record);
   std::map<std::int32_t, std::set<std::string>> reduced;
   std::size_t before_the_end = 0;
   for (const ReductionRecord& reduction : record.reductions) {

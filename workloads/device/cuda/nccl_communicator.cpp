@@ -224,10 +224,12 @@ std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, const std::string& name) {
   const std::vector<std::string> colors = exchange(std::to_string(color));
-  auto part = std::make_shared<Handle>();
+  CommunicatorOptions options = split_options(options_, colors, name, splits_++);
+  auto part = std::make_shared<Handle>(options.name, options.timeout);
   CGCONFORM_CUDA_TRY(ncclCommSplit(handle_->comm, color, options_.rank, &part->comm, nullptr));
-  return std::unique_ptr<Communicator>(new NcclCommunicator(
-      state_, split_options(options_, colors, name, splits_++), std::move(part)));
+  if (options.size > 1) state_->watch(part);
+  return std::unique_ptr<Communicator>(
+      new NcclCommunicator(state_, std::move(options), std::move(part)));
 }
 
 ErrorCategory NcclCommunicator::async_error() const {
