@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/build_paths.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace cgconform::testing {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/build_paths.hpp"
 #include "tests/program_run.hpp"
 
 namespace cgconform {

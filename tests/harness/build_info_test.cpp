@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/build_paths.hpp"
+
 namespace cgconform::harness {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/exit_codes.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace cgconform::harness {

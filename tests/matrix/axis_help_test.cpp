@@ -9,6 +9,7 @@
 
 #include "matrix/axis.hpp"
 #include "matrix/matrix.hpp"
+#include "tests/build_paths.hpp"
 
 namespace cgconform::matrix {
 namespace {

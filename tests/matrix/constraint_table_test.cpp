@@ -14,6 +14,7 @@
 #include "matrix/constraint_engine.hpp"
 #include "matrix/error.hpp"
 #include "matrix/field_table.hpp"
+#include "tests/build_paths.hpp"
 
 namespace cgconform::matrix {
 namespace {

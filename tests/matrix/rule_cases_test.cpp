@@ -13,6 +13,7 @@
 #include "matrix/constraint_engine.hpp"
 #include "matrix/constraint_table.hpp"
 #include "matrix/input.hpp"
+#include "tests/build_paths.hpp"
 
 namespace cgconform::matrix {
 namespace {

@@ -12,6 +12,7 @@
 #include "matrix/constraint_table.hpp"
 #include "matrix/enum_names.hpp"
 #include "matrix/training_config_json.hpp"
+#include "tests/build_paths.hpp"
 
 namespace cgconform::matrix {
 namespace {

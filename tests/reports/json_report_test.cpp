@@ -12,6 +12,7 @@
 #include <valijson/validator.hpp>
 
 #include "matrix/error.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/reports/sample_run.hpp"
 #include "tests/temporary_directory.hpp"
 

@@ -11,6 +11,7 @@
 #include "suites/cell_plan.hpp"
 #include "suites/check.hpp"
 #include "suites/leg_set.hpp"
+#include "tests/build_paths.hpp"
 #include "tests/suites/synthetic_legs.hpp"
 
 namespace cgconform::suites {

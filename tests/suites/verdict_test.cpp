@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/build_paths.hpp"
+
 namespace cgconform::suites {
 namespace {
 

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/build_paths.hpp"
 #include "tests/tooling/source_tree.hpp"
 
 namespace cgconform::tooling {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/build_paths.hpp"
+
 namespace cgconform::tooling {
 namespace {
 
