@@ -32,6 +32,8 @@ using matrix::Classification;
 using suites::CellResult;
 using suites::Verdict;
 
+/// As few as a communicator can have.
+constexpr int ranks_of_gang_scenarios = 2;
 constexpr std::size_t cells_ahead = 1024;
 
 struct Census {
@@ -67,11 +69,17 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
   std::vector<PlannedCell> cells;
   if (!options.filter.empty() || !options.cells.empty()) return cells;
   using suites::CheckSubject;
-  constexpr std::array<std::pair<CheckSubject, const char*>, 2> kinds{{
-      {CheckSubject::device_scenario, device_scenarios},
-      {CheckSubject::run_scenario, run_scenarios},
+  struct Kind {
+    CheckSubject subject;
+    const char* name;
+    int ranks;
+  };
+  constexpr std::array<Kind, 3> kinds{{
+      {CheckSubject::gang_scenario, gang_scenarios, ranks_of_gang_scenarios},
+      {CheckSubject::device_scenario, device_scenarios, 1},
+      {CheckSubject::run_scenario, run_scenarios, 1},
   }};
-  for (const auto& [subject, kind] : kinds) {
+  for (const auto& [subject, kind, ranks] : kinds) {
     const auto& checks = suites::check_table();
     const bool any =
         std::any_of(checks.begin(), checks.end(),
@@ -82,6 +90,7 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
     planned.name.hash = matrix::hash_text(matrix::hash_id(planned.name.id));
     planned.cell.index = std::numeric_limits<std::uint64_t>::max() - cells.size();
     planned.scenario = kind;
+    planned.ranks = ranks;
   }
   return cells;
 }
@@ -102,9 +111,10 @@ class MatrixSource final : public CellSource {
 
   std::optional<SourceItem> next() override {
     if (!scenarios_.empty()) {
-      SourceItem item = std::move(scenarios_.back());
+      PlannedCell planned = std::move(scenarios_.back());
       scenarios_.pop_back();
-      return item;
+      if (planned.ranks > ranks_) return too_few_ranks(planned);
+      return planned;
     }
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return !queue_.empty() || ended_; });
@@ -119,6 +129,16 @@ class MatrixSource final : public CellSource {
   }
 
  private:
+  CellResult too_few_ranks(const PlannedCell& planned) const {
+    CellResult skipped;
+    skipped.index = planned.cell.index;
+    skipped.id = planned.name.id;
+    skipped.hash = planned.name.hash;
+    skipped.verdict = Verdict::skip;
+    skipped.reason = fmt::format("too few ranks: needs {}, the run has {}", planned.ranks, ranks_);
+    return skipped;
+  }
+
   void walk(const std::stop_token& stop) {
     std::exception_ptr failure;
     try {
@@ -203,7 +223,9 @@ std::unique_ptr<CellSource> matrix_source(std::shared_ptr<const CellPlan> plan, 
   }
   std::vector<PlannedCell> scenarios = scenario_cells(options);
   census.counts.total += scenarios.size();
-  census.counts.run += scenarios.size();
+  for (const PlannedCell& planned : scenarios) {
+    ++(planned.ranks > ranks ? census.counts.skipped : census.counts.run);
+  }
   return std::make_unique<MatrixSource>(std::move(plan), ranks, options, census.counts,
                                         std::move(scenarios));
 }

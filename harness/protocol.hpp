@@ -15,6 +15,7 @@ namespace cgconform::harness {
 /// Values of `Assignment::scenario`: every scenario of that kind, one after the other, or this and
 /// the id of a self-test row.
 constexpr const char* device_scenarios = "device";
+constexpr const char* gang_scenarios = "gang";
 constexpr const char* run_scenarios = "run";
 constexpr const char* selftest_scenario = "selftest ";
 

@@ -35,7 +35,7 @@ matrix::CellName row_name(const SelftestRow& row) {
 
 int ranks_of(const SelftestRow& row) {
   if (!row.mock.empty()) return row.mock_ranks;
-  return row.cell ? row.cell->ranks() : 1;
+  return row.cell ? row.cell->ranks() : row.scenario_ranks;
 }
 
 PlannedCell planned_row(const SelftestRow& row) {

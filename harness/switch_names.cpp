@@ -14,12 +14,14 @@ namespace {
 
 using workloads::Sabotage;
 
-constexpr std::array<std::pair<Sabotage, std::string_view>, 5> sabotage_names{{
+constexpr std::array<std::pair<Sabotage, std::string_view>, 7> sabotage_names{{
     {Sabotage::none, ""},
     {Sabotage::replay_does_nothing, "replay_does_nothing"},
     {Sabotage::replay_runs_eager_code, "replay_runs_eager_code"},
     {Sabotage::comparator_says_equal, "comparator_says_equal"},
     {Sabotage::capture_executes_at_once, "capture_executes_at_once"},
+    {Sabotage::communicator_reports_error, "communicator_reports_error"},
+    {Sabotage::timed_replay_does_nothing, "timed_replay_does_nothing"},
 }};
 
 }  // namespace

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +14,7 @@
 #include "workloads/training/leg_request.hpp"
 
 namespace cgconform::workloads {
+class Communicator;
 class Device;
 }  // namespace cgconform::workloads
 
@@ -25,6 +28,7 @@ enum class Isolation : std::uint8_t { kept_worker, fresh_worker, child_gang };
 enum class CheckSubject : std::uint8_t {
   cell,             ///< legs of a cell, on every rank of its gang
   device_scenario,  ///< a small program on the device interface, once a run, on one rank
+  gang_scenario,    ///< a small program on the device interface, once a run, on a gang of ranks
   run_scenario,     ///< tables and processes, before any device is used, once a run
   runner,           ///< the machinery that runs cells and merges reports, while it does so
 };
@@ -39,7 +43,11 @@ struct JudgeContext {
 /// What a scenario may use.
 struct ScenarioContext {
   workloads::Device* device = nullptr;  ///< null for run scenarios
-  std::uint64_t seed = 0;               ///< of everything the scenario draws
+  /// The ranks that run it together; null for scenarios of one rank.
+  workloads::Communicator* gang = nullptr;
+  /// Makes a further communicator of the gang's ranks; all call it together, with one name.
+  std::function<std::unique_ptr<workloads::Communicator>(const std::string& name)> communicator;
+  std::uint64_t seed = 0;  ///< of everything the scenario draws
 };
 
 /// One conformance check, declared as data.

@@ -12,8 +12,9 @@ std::vector<CheckDefinition> collect_checks() {
   std::vector<CheckDefinition> table;
   for (const auto family :
        {checks::constraint_checks(), checks::numeric_checks(), checks::memory_checks(),
-        checks::lifecycle_checks(), checks::concurrency_checks(), checks::tooling_checks(),
-        checks::suite_checks(), checks::schedule_checks()}) {
+        checks::communication_checks(), checks::lifecycle_checks(), checks::concurrency_checks(),
+        checks::performance_checks(), checks::tooling_checks(), checks::suite_checks(),
+        checks::schedule_checks()}) {
     table.insert(table.end(), family.begin(), family.end());
   }
   for (CheckDefinition& check : table) {

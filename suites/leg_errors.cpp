@@ -33,7 +33,9 @@ FailureMeaning meaning_of(const LegFailure& failure) {
   if (outcome.phase == Phase::teardown) return {"SUI-04", Verdict::fail_teardown};
   switch (outcome.category) {
     case ErrorCategory::communicator_mismatch:
-      return {"SUI-04", Verdict::fail_comm_nonuniform};
+      return {"COM-09", Verdict::fail_comm_nonuniform};
+    case ErrorCategory::communicator_order:
+      return {"COM-09", Verdict::fail_comm_order};
     case ErrorCategory::communicator_timeout:
       return {"SUI-05", Verdict::hang};
     case ErrorCategory::communicator_error:

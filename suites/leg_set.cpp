@@ -20,6 +20,7 @@ namespace {
 /// Two legs replay in different topological orders, so that a missing edge has two chances to show.
 constexpr std::uint64_t plain_replay_seed = 1;
 constexpr std::uint64_t instrumented_replay_seed = 2;
+constexpr std::uint64_t timed_replay_seed = 3;
 
 using ObservationKey = std::tuple<ObservedQuantity, std::int32_t, std::int32_t, std::int32_t, bool,
                                   std::string, std::int32_t>;
@@ -66,12 +67,6 @@ LegRequest graph_leg() {
   return {.kind = LegKind::graph, .replay_seed = plain_replay_seed};
 }
 
-LegRequest graph_repeat_leg() {
-  LegRequest request = graph_leg();
-  request.repetition = 1;
-  return request;
-}
-
 LegRequest instrumented_eager_leg() {
   return {.instrumented = true};
 }
@@ -80,9 +75,21 @@ LegRequest instrumented_graph_leg() {
   return {.kind = LegKind::graph, .instrumented = true, .replay_seed = instrumented_replay_seed};
 }
 
+LegRequest timed_graph_leg() {
+  return {.kind = LegKind::graph, .repetition = 1, .replay_seed = timed_replay_seed, .timed = true};
+}
+
+LegRequest unvalidated_graph_leg() {
+  LegRequest request = graph_leg();
+  request.without_validation = true;
+  return request;
+}
+
 std::string leg_name(const LegRequest& request) {
   std::string name = request.kind == LegKind::eager ? "eager" : "graph";
   if (request.instrumented) name += " instrumented";
+  if (request.timed) name += " timed";
+  if (request.without_validation) name += " without validation";
   if (request.repetition > 0) name += fmt::format(" repeat {}", request.repetition);
   return name;
 }

@@ -21,10 +21,12 @@ namespace cgconform::suites {
 workloads::LegRequest eager_leg();
 workloads::LegRequest eager_repeat_leg();
 workloads::LegRequest graph_leg();
-/// Captures and replays once more.
-workloads::LegRequest graph_repeat_leg();
 workloads::LegRequest instrumented_eager_leg();
 workloads::LegRequest instrumented_graph_leg();
+/// A second capture of the same bodies, timed, and watched by nothing else.
+workloads::LegRequest timed_graph_leg();
+/// The graph leg with its validation steps left out.
+workloads::LegRequest unvalidated_graph_leg();
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
 std::string leg_name(const workloads::LegRequest& request);
 

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/checks/communicator_scenarios.hpp"
+#include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
 
 namespace cgconform::suites {
@@ -76,6 +78,12 @@ struct FaultExpectation {
   std::string_view id_prefix;
   Verdict verdict;
   std::string_view check_id;
+  /// Cells to run it on, where one way of capturing says as much as all; empty for all.
+  std::array<std::string_view, 2> cells{};
+
+  bool runs_on(std::string_view cell) const {
+    return cells.front().empty() || std::find(cells.begin(), cells.end(), cell) != cells.end();
+  }
 };
 
 /// The first row whose prefix fits decides.
@@ -85,9 +93,13 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F02", Verdict::fail_stale_address, "MEM-07"},
     FaultExpectation{"F04", Verdict::fail_overwrite, "MEM-09"},
     FaultExpectation{"F06", Verdict::fail_schedule_order, "CON-17"},
+    FaultExpectation{"F07d", Verdict::fail_rng_state, "NUM-25"},
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
+    FaultExpectation{"F19", Verdict::fail_capture, "LIF-01", {"local", "full-iteration-pipeline"}},
+    FaultExpectation{"F24", Verdict::fail_comm_nonuniform, "COM-09"},
+    FaultExpectation{"F34", Verdict::fail_coverage, "TLG-03"},
 };
 
 const FaultExpectation& expectation_of(const FaultRow& fault) {
@@ -105,7 +117,12 @@ struct SabotageRow {
   std::string_view name;
   std::optional<Verdict> expected;
   std::string_view check_id;
+  bool (*applies)(const Cell& cell) = nullptr;  ///< null for every cell
 };
+
+bool runs_on_a_gang(const Cell& cell) {
+  return cell.ranks() > 1;
+}
 
 constexpr std::array sabotage_rows{
     SabotageRow{Sabotage::replay_does_nothing, "replay-does-nothing", std::nullopt, "TLG-03"},
@@ -114,6 +131,10 @@ constexpr std::array sabotage_rows{
                 "NUM-33"},
     SabotageRow{Sabotage::capture_executes_at_once, "capture-executes-at-once", std::nullopt,
                 "LIF-17"},
+    SabotageRow{Sabotage::communicator_reports_error, "communicator-reports-error", std::nullopt,
+                "COM-22", runs_on_a_gang},
+    SabotageRow{Sabotage::timed_replay_does_nothing, "timed-replay-does-nothing", std::nullopt,
+                "PRF-07"},
 };
 
 struct RunnerRow {
@@ -139,6 +160,12 @@ constexpr std::array runner_rows{
     RunnerRow{"other_plan", 2, Verdict::fail_suite, "the ranks ran different cells"},
 };
 
+Cell validated_iteration() {
+  Cell cell = full_iteration();
+  cell.shape.eval_interval = 2;
+  return cell;
+}
+
 void add_controls(std::vector<SelftestRow>& rows) {
   for (const SelftestCell& base : selftest_cells()) {
     rows.push_back({.id = fmt::format("off/{}", base.name),
@@ -153,8 +180,29 @@ void add_controls(std::vector<SelftestRow>& rows) {
                                "launch, replayed in shuffled order",
                   .scenario = checks::judge_shared_pool_control,
                   .expected = Verdict::pass});
-  Cell validated = full_iteration();
-  validated.shape.eval_interval = 2;
+  rows.push_back({.id = "C3",
+                  .kind = SelftestKind::control,
+                  .statement = "one executable launched on two streams without an event",
+                  .scenario = checks::judge_one_executable_on_two_streams,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "C8",
+                  .kind = SelftestKind::control,
+                  .statement = "two ranks replay a graph without communication unequally often",
+                  .scenario = checks::replay_unequally_without_communicator,
+                  .scenario_ranks = 2,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "C12",
+                  .kind = SelftestKind::control,
+                  .statement = "a floating-point sum in another order, within tolerance",
+                  .scenario = checks::judge_sums_in_another_order,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/two-communicators",
+                  .kind = SelftestKind::control,
+                  .statement = "two graphs on two communicators, launched in one order",
+                  .scenario = checks::launch_in_one_order,
+                  .scenario_ranks = 2,
+                  .expected = Verdict::pass});
+  const Cell validated = validated_iteration();
   rows.push_back({.id = "C10",
                   .kind = SelftestKind::control,
                   .statement = "validation every second step with its own graph and buffers",
@@ -202,7 +250,7 @@ void add_faults(std::vector<SelftestRow>& rows) {
   for (const FaultRow& fault : workloads::fault_table()) {
     const FaultExpectation& expectation = expectation_of(fault);
     for (const SelftestCell& base : selftest_cells()) {
-      if (!fault.applies(base.cell)) continue;
+      if (!fault.applies(base.cell) || !expectation.runs_on(base.name)) continue;
       rows.push_back({.id = fmt::format("{}/{}", fault.id, base.name),
                       .kind = SelftestKind::fault,
                       .statement = std::string(fault.injection),
@@ -214,9 +262,32 @@ void add_faults(std::vector<SelftestRow>& rows) {
   }
 }
 
+/// Faults that need more than a cell's switches, or a cell of their own.
+void add_special_faults(std::vector<SelftestRow>& rows) {
+  const FaultRow& drawing =
+      workloads::fault_row(workloads::Fault::f07d_validation_draws_from_training);
+  const FaultExpectation& expectation = expectation_of(drawing);
+  rows.push_back({.id = fmt::format("{}/validated", drawing.id),
+                  .kind = SelftestKind::fault,
+                  .statement = std::string(drawing.injection),
+                  .cell = validated_iteration(),
+                  .faults = {drawing.fault},
+                  .expected = expectation.verdict,
+                  .check_id = std::string(expectation.check_id)});
+  rows.push_back({.id = "F26/two-communicators",
+                  .kind = SelftestKind::fault,
+                  .statement = "two graphs on two communicators, launched in the opposite order by "
+                               "the last rank",
+                  .scenario = checks::launch_in_opposite_order,
+                  .scenario_ranks = 2,
+                  .expected = Verdict::fail_comm_order,
+                  .check_id = "COM-11"});
+}
+
 void add_sabotages(std::vector<SelftestRow>& rows) {
   for (const SabotageRow& sabotage : sabotage_rows) {
     for (const SelftestCell& base : selftest_cells()) {
+      if (sabotage.applies != nullptr && !sabotage.applies(base.cell)) continue;
       rows.push_back({.id = fmt::format("{}/{}", sabotage.name, base.name),
                       .kind = SelftestKind::sabotage,
                       .statement = std::string(sabotage.name),
@@ -243,6 +314,7 @@ std::vector<SelftestRow> collect_rows() {
   std::vector<SelftestRow> rows;
   add_controls(rows);
   add_faults(rows);
+  add_special_faults(rows);
   add_sabotages(rows);
   add_runner(rows);
   return rows;

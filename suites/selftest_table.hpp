@@ -30,8 +30,9 @@ struct SelftestRow {
   std::optional<matrix::Cell> cell;      ///< absent for mocks and scenarios
   std::vector<workloads::Fault> faults;  ///< switched on for the workload
   workloads::Sabotage sabotage = workloads::Sabotage::none;
-  CheckResult (*scenario)(ScenarioContext& context) = nullptr;  ///< of controls without a cell
-  std::string mock;                                             ///< behaviour of a mock cell
+  CheckResult (*scenario)(ScenarioContext& context) = nullptr;  ///< of rows without a cell
+  int scenario_ranks = 1;
+  std::string mock;  ///< behaviour of a mock cell
   int mock_ranks = 1;
   std::optional<Verdict> expected;  ///< exactly this; absent: any failing verdict
   std::string check_id;             ///< that must fire with it; empty where none in particular

@@ -1,10 +1,46 @@
 #include "suites/work_counts.hpp"
 
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "suites/cell_plan.hpp"
 
 namespace cgconform::suites {
+
+namespace {
+
+double mean_of(const std::vector<double>& values) {
+  if (values.empty()) return 0.0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+/// Times of a rank's graphs, each kind apart: sums of what is done once a graph, the mean of
+/// repeated launches.
+void note_times(const workloads::LegRequest& request, const workloads::LegRecord& record,
+                std::map<std::string, double>& measurements) {
+  std::vector<double> repeated;
+  const char* first_launch = request.timed ? "first launches after upload ms" : "first launches ms";
+  for (const workloads::GraphRecord& graph : record.graphs) {
+    const workloads::GraphTimes& times = graph.times;
+    if (!times.launches.empty()) {
+      measurements[first_launch] += times.launches.front();
+      repeated.insert(repeated.end(), times.launches.begin() + 1, times.launches.end());
+    }
+    if (!request.timed) continue;
+    measurements["captures ms"] += times.capture;
+    measurements["instantiations ms"] += times.instantiate;
+    measurements["uploads ms"] += times.upload;
+  }
+  if (!request.timed) return;
+  measurements["mean repeated launch ms"] = mean_of(repeated);
+  measurements["timed repeated launches"] = static_cast<double>(repeated.size());
+}
+
+}  // namespace
 
 void count_work(const matrix::Cell& cell, const LegSet& legs,
                 const ControlledComparator& comparator, RankReport& report) {
@@ -17,7 +53,13 @@ void count_work(const matrix::Cell& cell, const LegSet& legs,
     if (request.kind != workloads::LegKind::graph) continue;
     report.captures += record.graphs.size();
     report.replays += record.totals.graph_launches;
+    if (request == graph_leg() || request == timed_graph_leg()) {
+      note_times(request, record, report.measurements);
+    }
     if (request != graph_leg()) continue;
+    if (record.agreements.slowest_milliseconds > 0.0) {
+      report.measurements["slowest launch agreement ms"] = record.agreements.slowest_milliseconds;
+    }
     for (const auto& [pool, statistics] : record.pools) {
       report.measurements[fmt::format("pool {} peak reserved bytes", pool)] =
           static_cast<double>(statistics.peak_reserved_bytes);

@@ -98,6 +98,12 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
 RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
   suites::ScenarioContext context;
   context.seed = assignment.seed;
+  context.gang = communicator(assignment);
+  context.communicator = [&](const std::string& name) {
+    workloads::CommunicatorOptions options = gang_options(assignment);
+    options.name = fmt::format("{} attempt {} {}", options.name, assignment.id, name);
+    return device().create_communicator(std::move(options));
+  };
   const std::string_view name = assignment.scenario;
   if (name.starts_with(selftest_scenario)) {
     context.device = &device();
@@ -106,10 +112,11 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
         selftest_row(name.substr(std::string_view(selftest_scenario).size())).scenario(context));
     return report;
   }
-  const bool on_device = name == device_scenarios;
-  if (on_device) context.device = &device();
+  using suites::CheckSubject;
+  if (name == run_scenarios) return suites::run_scenarios(CheckSubject::run_scenario, context);
+  context.device = &device();
   return suites::run_scenarios(
-      on_device ? suites::CheckSubject::device_scenario : suites::CheckSubject::run_scenario,
+      name == gang_scenarios ? CheckSubject::gang_scenario : CheckSubject::device_scenario,
       context);
 }
 
@@ -136,17 +143,21 @@ workloads::Device& TrainingExecutor::device() {
   return *device_;
 }
 
+workloads::CommunicatorOptions TrainingExecutor::gang_options(const Assignment& assignment) {
+  workloads::CommunicatorOptions options;
+  options.name = fmt::format("gang{}", assignment.gang);
+  options.rank = assignment.rank;
+  options.size = static_cast<int>(assignment.world_ranks.size());
+  options.timeout = std::chrono::milliseconds{assignment.communicator_timeout_milliseconds};
+  options.store = link_.store(assignment.gang);
+  return options;
+}
+
 workloads::Communicator* TrainingExecutor::communicator(const Assignment& assignment) {
   if (assignment.world_ranks.size() < 2) return nullptr;
   auto& gang = gangs_[assignment.gang];
   if (!gang) {
-    workloads::CommunicatorOptions options;
-    options.name = fmt::format("gang{}", assignment.gang);
-    options.rank = assignment.rank;
-    options.size = static_cast<int>(assignment.world_ranks.size());
-    options.timeout = std::chrono::milliseconds{assignment.communicator_timeout_milliseconds};
-    options.store = link_.store(assignment.gang);
-    gang = device().create_communicator(std::move(options));
+    gang = device().create_communicator(gang_options(assignment));
   }
   return gang.get();
 }

@@ -29,6 +29,7 @@ class TrainingExecutor final : public CellExecutor {
   workloads::Device& device();
   /// Null for a gang of one.
   workloads::Communicator* communicator(const Assignment& assignment);
+  workloads::CommunicatorOptions gang_options(const Assignment& assignment);
 
   WorkerLink& link_;
   ProgressBoard& board_;

@@ -94,6 +94,12 @@ CheckResult judge_capture_calls(JudgeContext& context) {
             fmt::format("'{}': the end of capture gave {} ({})", audit.graph,
                         error_category_name(audit.end_status), static_cast<int>(audit.end_status)));
       }
+      if (audit.pageable_uploads != 0) {
+        return fail(Verdict::fail_capture, leg,
+                    fmt::format("'{}': {} in phase capture: the copy reads pageable host memory at "
+                                "every replay; stage it through pinned memory",
+                                audit.graph, workloads::pageable_upload_call));
+      }
       if (audit.calls == 0) {
         return fail(Verdict::fail_capture, leg,
                     fmt::format("'{}': no call of the window was audited", audit.graph));

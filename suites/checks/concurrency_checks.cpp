@@ -4,6 +4,7 @@
 
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/order_scenarios.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -36,12 +37,20 @@ CheckResult judge_edges(JudgeContext& context) {
 
 std::span<const CheckDefinition> concurrency_checks() {
   static constexpr std::array table{
+      CheckDefinition{.id = "CCY-01",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_missing_edge,
+                      .scenario = judge_fork_and_join},
       CheckDefinition{.id = "CCY-02",
                       .failure = Verdict::fail_missing_edge,
                       .judges_partial_legs = true,
                       .applies = graph_cells,
                       .legs = graph_legs,
                       .judge = judge_edges},
+      CheckDefinition{.id = "CCY-03",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_missing_edge,
+                      .scenario = judge_order_across_graphs},
   };
   return table;
 }

@@ -20,6 +20,14 @@ bool graph_cells_with_dropout(const matrix::Cell& cell) {
          (cell.config.hidden_dropout > 0.0F || cell.config.attention_dropout > 0.0F);
 }
 
+bool graph_gangs(const matrix::Cell& cell) {
+  return is_graph_cell(cell) && cell.ranks() > 1;
+}
+
+bool graph_cells_with_validation(const matrix::Cell& cell) {
+  return is_graph_cell(cell) && cell.shape.eval_interval > 0;
+}
+
 bool cells_with_accumulation(const matrix::Cell& cell) {
   return cell.config.num_microbatches >= 3;
 }
@@ -44,6 +52,10 @@ std::vector<LegRequest> instrumented_pair(const matrix::Cell& /*cell*/) {
 
 std::vector<LegRequest> graph_legs(const matrix::Cell& /*cell*/) {
   return {graph_leg(), instrumented_graph_leg()};
+}
+
+std::vector<LegRequest> repeated_graph_legs(const matrix::Cell& /*cell*/) {
+  return {graph_leg(), timed_graph_leg()};
 }
 
 }  // namespace cgconform::suites::checks

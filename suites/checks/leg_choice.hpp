@@ -14,6 +14,10 @@ bool always(const matrix::Cell& cell);
 bool graph_cells(const matrix::Cell& cell);
 /// Cells whose implementation captures and whose model drops out somewhere.
 bool graph_cells_with_dropout(const matrix::Cell& cell);
+/// Cells whose implementation captures, on more than one rank.
+bool graph_gangs(const matrix::Cell& cell);
+/// Cells whose implementation captures and that validate between steps.
+bool graph_cells_with_validation(const matrix::Cell& cell);
 /// Cells that accumulate over three micro-batches or more.
 bool cells_with_accumulation(const matrix::Cell& cell);
 
@@ -25,5 +29,7 @@ std::vector<std::pair<workloads::LegRequest, workloads::LegRequest>> compared_pa
 std::vector<workloads::LegRequest> compared_legs(const matrix::Cell& cell);
 std::vector<workloads::LegRequest> instrumented_pair(const matrix::Cell& cell);
 std::vector<workloads::LegRequest> graph_legs(const matrix::Cell& cell);
+/// The plain graph leg and the timed one, which captures anew.
+std::vector<workloads::LegRequest> repeated_graph_legs(const matrix::Cell& cell);
 
 }  // namespace cgconform::suites::checks

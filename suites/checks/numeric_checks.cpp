@@ -9,6 +9,7 @@
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/repeated_legs.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/tolerance.hpp"
 
@@ -146,6 +147,16 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells_with_dropout,
                       .legs = instrumented_pair,
                       .judge = judge_dropout_masks},
+      CheckDefinition{.id = "NUM-25",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells_with_validation,
+                      .legs = validation_legs,
+                      .judge = judge_validation},
+      CheckDefinition{.id = "NUM-30",
+                      .failure = Verdict::fail_nondeterminism,
+                      .applies = graph_cells,
+                      .legs = repeated_graph_legs,
+                      .judge = judge_repeated_captures},
       CheckDefinition{.id = "NUM-33",
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_suite,

@@ -165,10 +165,6 @@ bool partly_graphed_cells(const matrix::Cell& cell) {
   return cells_with_layer_graphs(cell) && cell.shape.graphed_layers != matrix::GraphedLayers::all;
 }
 
-std::vector<LegRequest> captured_twice(const matrix::Cell& /*cell*/) {
-  return {graph_leg(), graph_repeat_leg()};
-}
-
 CheckResult judge_captured_transfers(JudgeContext& context) {
   const Transfers planned = planned_transfers(context.cell, context.rank);
   for (const LegRequest& request : graph_legs(context.cell)) {
@@ -281,7 +277,7 @@ CheckResult judge_partial_capture(JudgeContext& context) {
 }
 
 CheckResult judge_topology(JudgeContext& context) {
-  for (const LegRequest& request : captured_twice(context.cell)) {
+  for (const LegRequest& request : repeated_graph_legs(context.cell)) {
     std::map<bool, const GraphRecord*> first_of_role;  // by direction
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       if (graph.layer < 0) continue;
@@ -294,7 +290,7 @@ CheckResult judge_topology(JudgeContext& context) {
   }
   const std::uint64_t topology = leg_topology(context.legs.record(graph_leg()));
   if (topology == 0) return {.verdict = Verdict::fail_coverage, .detail = "nothing was captured"};
-  const std::uint64_t repeated = leg_topology(context.legs.record(graph_repeat_leg()));
+  const std::uint64_t repeated = leg_topology(context.legs.record(timed_graph_leg()));
   if (repeated != topology) {
     return {.verdict = Verdict::fail_nondeterminism,
             .detail = fmt::format("the leg's graphs have topology {:016x}, captured anew {:016x}",

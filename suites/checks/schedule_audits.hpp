@@ -14,8 +14,6 @@ bool cells_with_layer_graphs(const matrix::Cell& cell);
 bool cells_with_callables(const matrix::Cell& cell);
 /// Cells that give graphs to some of their layers only.
 bool partly_graphed_cells(const matrix::Cell& cell);
-/// The graph leg and another that captures anew.
-std::vector<workloads::LegRequest> captured_twice(const matrix::Cell& cell);
 
 /// COM-07: the iteration's graph sends and receives what the schedule moves between stages, and
 /// equals eager, micro-batch by micro-batch.

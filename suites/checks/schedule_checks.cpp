@@ -36,7 +36,7 @@ std::span<const CheckDefinition> schedule_checks() {
       CheckDefinition{.id = "TLG-02",
                       .failure = Verdict::fail_nondeterminism,
                       .applies = graph_cells,
-                      .legs = captured_twice,
+                      .legs = repeated_graph_legs,
                       .judge = judge_topology},
   };
   return table;

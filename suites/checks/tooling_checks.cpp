@@ -6,6 +6,7 @@
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/coverage_plan.hpp"
+#include "suites/dot_summary.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -111,6 +112,31 @@ std::optional<std::string> audit_totals(const CoveragePlan& plan, const LegRecor
   return std::nullopt;
 }
 
+/// TLG-01: the dump of every graph parses and holds as many nodes and edges as the device counts.
+CheckResult judge_dumps(JudgeContext& context) {
+  workloads::GraphSize total;
+  const LegRecord& record = context.legs.record(instrumented_graph_leg());
+  for (const GraphRecord& graph : record.graphs) {
+    const workloads::GraphSize dumped = dot_size(graph.dot);
+    if (dumped != graph.size || graph.size.nodes == 0) {
+      return {.verdict = Verdict::fail_coverage,
+              .detail = fmt::format("'{}': {} nodes and {} edges in the dump, the device counts {} "
+                                    "and {}",
+                                    graph.name, dumped.nodes, dumped.edges, graph.size.nodes,
+                                    graph.size.edges)};
+    }
+    total.nodes += dumped.nodes;
+    total.edges += dumped.edges;
+  }
+  if (total.nodes == 0) return {.verdict = Verdict::fail_coverage, .detail = "no graph was dumped"};
+  return {.detail = fmt::format("{} dumps hold the {} nodes and {} edges the device counts",
+                                record.graphs.size(), total.nodes, total.edges)};
+}
+
+std::vector<workloads::LegRequest> dumped_legs(const matrix::Cell& /*cell*/) {
+  return {instrumented_graph_leg()};
+}
+
 /// TLG-03: what the configuration asks for against what the leg and the device counted.
 CheckResult judge_coverage(JudgeContext& context) {
   const CoveragePlan plan = plan_coverage(context.cell, context.rank);
@@ -135,6 +161,11 @@ CheckResult judge_coverage(JudgeContext& context) {
 
 std::span<const CheckDefinition> tooling_checks() {
   static constexpr std::array table{
+      CheckDefinition{.id = "TLG-01",
+                      .failure = Verdict::fail_coverage,
+                      .applies = graph_cells,
+                      .legs = dumped_legs,
+                      .judge = judge_dumps},
       CheckDefinition{.id = "TLG-03",
                       .failure = Verdict::fail_coverage,
                       .applies = graph_cells,

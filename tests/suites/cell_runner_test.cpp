@@ -78,7 +78,7 @@ void fail_capture(LegRecord& record) {
 TEST_F(CellRunnerTest, RunsEachLegOnce) {
   run(nullptr);
   EXPECT_THAT(asked_, ElementsAre("eager", "eager instrumented", "eager repeat 1", "graph",
-                                  "graph instrumented"));
+                                  "graph instrumented", "graph timed repeat 1"));
 }
 
 TEST_F(CellRunnerTest, FillsInWhoReports) {

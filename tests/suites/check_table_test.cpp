@@ -12,6 +12,7 @@
 #include "suites/check.hpp"
 #include "suites/leg_set.hpp"
 #include "tests/build_paths.hpp"
+#include "tests/suites/gang_scenario.hpp"
 #include "tests/suites/synthetic_legs.hpp"
 
 namespace cgconform::suites {
@@ -70,6 +71,7 @@ TEST(CheckTable, EveryCheckHasWhatItsSubjectNeeds) {
   for (const CheckDefinition& check : check_table()) {
     const bool judged_on_legs = check.subject == CheckSubject::cell;
     const bool scenario = check.subject == CheckSubject::run_scenario ||
+                          check.subject == CheckSubject::gang_scenario ||
                           check.subject == CheckSubject::device_scenario;
     EXPECT_EQ(check.applies != nullptr, judged_on_legs) << check.id;
     EXPECT_EQ(check.legs != nullptr, judged_on_legs) << check.id;
@@ -105,6 +107,71 @@ TEST(Scenarios, AllPassOnTheReferenceDevice) {
   }
 }
 
+TEST(Scenarios, OfAGangAllPassOnTwoRanks) {
+  const auto reports = run_gang(
+      [](ScenarioContext& context) { return run_scenarios(CheckSubject::gang_scenario, context); });
+  for (const RankReport& report : reports) {
+    EXPECT_GE(report.checks.size(), 3U);
+    for (const CheckResult& check : report.checks) {
+      EXPECT_EQ(check.verdict, Verdict::pass) << check.check_id << ": " << check.detail;
+    }
+  }
+}
+
+/// Passes calls on, but lets a captured all-reduce take the largest number for the sum.
+class WrongInGraphs final : public workloads::Communicator {
+ public:
+  explicit WrongInGraphs(std::unique_ptr<workloads::Communicator> right)
+      : right_(std::move(right)) {}
+  int rank() const override { return right_->rank(); }
+  int size() const override { return right_->size(); }
+  const std::string& name() const override { return right_->name(); }
+  void send(const workloads::TensorView& tensor, int peer, workloads::Stream& stream,
+            std::string label) override {
+    right_->send(tensor, peer, stream, std::move(label));
+  }
+  void receive(const workloads::TensorView& tensor, int peer, workloads::Stream& stream,
+               std::string label) override {
+    right_->receive(tensor, peer, stream, std::move(label));
+  }
+  void all_reduce(const workloads::TensorView& destination, const workloads::TensorView& source,
+                  workloads::ReduceOp op, workloads::Stream& stream, std::string label) override {
+    const bool captured = stream.capture_status() != workloads::CaptureStatus::none;
+    right_->all_reduce(destination, source, captured ? workloads::ReduceOp::max : op, stream,
+                       std::move(label));
+  }
+  void broadcast(const workloads::TensorView& tensor, int root, workloads::Stream& stream,
+                 std::string label) override {
+    right_->broadcast(tensor, root, stream, std::move(label));
+  }
+  std::vector<std::string> exchange(const std::string& mine) override {
+    return right_->exchange(mine);
+  }
+  std::unique_ptr<workloads::Communicator> split(int color, const std::string& name) override {
+    return right_->split(color, name);
+  }
+  workloads::ErrorCategory async_error() const override { return right_->async_error(); }
+  int live_graph_references() const override { return right_->live_graph_references(); }
+
+ private:
+  std::unique_ptr<workloads::Communicator> right_;
+};
+
+TEST(Scenarios, OfAGangFailWhereTheCommunicatorIsWrongInGraphs) {
+  const auto reports = run_gang([](ScenarioContext& context) {
+    const auto right = context.communicator;
+    context.communicator = [&right](const std::string& name) {
+      return std::make_unique<WrongInGraphs>(right(name));
+    };
+    return run_scenarios(CheckSubject::gang_scenario, context);
+  });
+  for (const RankReport& report : reports) {
+    for (const CheckResult& check : report.checks) {
+      EXPECT_EQ(check.verdict, Verdict::fail_numeric_mismatch) << check.check_id;
+    }
+  }
+}
+
 TEST(Scenarios, AScenarioThatThrowsFailsWithItsCheck) {
   const CheckDefinition throws{
       .id = "LIF-02",
@@ -122,7 +189,7 @@ TEST(Scenarios, AScenarioThatThrowsFailsWithItsCheck) {
 
 TEST(CellPlan, MergesEqualLegsOfAllChecks) {
   const CellPlan plan = plan_cell(SyntheticLegs::cell(), check_table());
-  EXPECT_EQ(plan.legs.size(), 5U);
+  EXPECT_EQ(plan.legs.size(), 6U);
   const std::set<LegRequest> unique(plan.legs.begin(), plan.legs.end());
   EXPECT_EQ(unique.size(), plan.legs.size());
   EXPECT_TRUE(unique.contains(graph_leg())) << "one judged graph leg runs without instruments";

@@ -44,6 +44,10 @@ class JudgesTest : public testing::Test {
     });
   }
 
+  static bool is_plain_graph(const LegRequest& request) {
+    return request.kind == LegKind::graph && !request.instrumented;
+  }
+
   static const CheckResult* find(const RankReport& report, std::string_view id) {
     for (const CheckResult& check : report.checks) {
       if (check.check_id == id) return &check;
@@ -71,8 +75,9 @@ TEST_F(JudgesTest, PassAHealthyCell) {
   EXPECT_GT(report.captures, 0U);
   EXPECT_GT(report.replays, 0U);
   EXPECT_GT(report.comparisons, 0U);
-  for (const char* id : {"NUM-01", "NUM-02", "NUM-03", "NUM-04", "NUM-08", "MEM-07", "MEM-09",
-                         "LIF-01", "LIF-17", "CCY-02", "TLG-03", "SUI-02"}) {
+  for (const char* id :
+       {"NUM-01", "NUM-02", "NUM-03", "NUM-04", "NUM-08", "MEM-07", "MEM-09", "LIF-01", "LIF-17",
+        "CCY-02", "TLG-03", "SUI-02", "NUM-30", "PRF-04", "PRF-07", "TLG-01"}) {
     const CheckResult* check = find(report, id);
     ASSERT_NE(check, nullptr) << id;
     EXPECT_EQ(check->verdict, Verdict::pass) << id;
@@ -114,7 +119,7 @@ TEST_F(JudgesTest, SeeADifferenceOfOneLegOnly) {
              [&](LegRecord& record) { change(record, ObservedQuantity::layer_output, 1); }),
          Verdict::fail_numeric_mismatch, "NUM-01");
   expect(run([&](const LegRequest& request, LegRecord& record) {
-           if (request == graph_leg()) change(record, ObservedQuantity::layer_output, 1);
+           if (is_plain_graph(request)) change(record, ObservedQuantity::layer_output, 1);
          }),
          Verdict::fail_numeric_mismatch, "NUM-01");
 }
@@ -164,7 +169,7 @@ TEST_F(JudgesTest, FailWhereTheGraphLegLacksATensor) {
 
 TEST_F(JudgesTest, AcceptThatAPlainGraphHidesWhatIsInside) {
   const RankReport report = run([](const LegRequest& request, LegRecord& record) {
-    if (request != graph_leg()) return;
+    if (!is_plain_graph(request)) return;
     std::erase_if(record.observations, [](const workloads::Observation& observation) {
       return observation.quantity == ObservedQuantity::layer_output;
     });

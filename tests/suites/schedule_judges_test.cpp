@@ -125,7 +125,7 @@ TEST_F(ScheduleJudges, NameTopologiesThatDiffer) {
   const matrix::Cell cell = SyntheticLegs::cell();
   expect(result_of(run(cell, nothing), "TLG-02"), Verdict::pass, "twice");
   const RankReport anew = run(cell, [](const LegRequest& request, LegRecord& record) {
-    if (request != graph_repeat_leg()) return;
+    if (request != timed_graph_leg()) return;
     for (auto& graph : record.graphs) graph.nodes.back().dependencies = {0};
   });
   expect(result_of(anew, "TLG-02"), Verdict::fail_nondeterminism, "captured anew");

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/suites/gang_scenario.hpp"
 #include "tests/suites/in_process_cell.hpp"
 
 namespace cgconform::suites {
@@ -55,11 +56,11 @@ TEST(SelftestTable, HoldsTheControlsTheSabotagesAndTheRunnerRows) {
     ids.insert(row.id);
     if (row.kind == SelftestKind::sabotage) sabotages.insert(row.sabotage);
   }
-  for (const char* id :
-       {"C1", "C10", "C11", "runner/segfault", "runner/hang", "runner/exit_zero"}) {
+  for (const char* id : {"C1", "C3", "C8", "C10", "C11", "C12", "runner/segfault", "runner/hang",
+                         "runner/exit_zero"}) {
     EXPECT_TRUE(ids.contains(id)) << id;
   }
-  EXPECT_EQ(sabotages.size(), 4U);
+  EXPECT_EQ(sabotages.size(), 6U);
 }
 
 TEST(SelftestTable, DetectsAVerdictThatIsNotTheExpectedOne) {
@@ -116,6 +117,23 @@ TEST_P(SelftestRows, EndsAsTheTableSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InProcess, SelftestRows, testing::ValuesIn(in_process_rows()), test_name);
+
+TEST(SelftestScenarios, OfAGangEndAsTheTableSays) {
+  int rows = 0;
+  for (const SelftestRow& row : selftest_table()) {
+    if (row.scenario == nullptr || row.scenario_ranks < 2) continue;
+    ++rows;
+    auto reports = run_gang([&row](ScenarioContext& context) {
+      RankReport report;
+      report.checks.push_back(row.scenario(context));
+      return report;
+    });
+    const CellResult result = merge_reports({.id = row.id, .ranks = 2}, std::move(reports));
+    std::string why;
+    EXPECT_TRUE(selftest_holds(row, result, why)) << row.id << ": " << why;
+  }
+  EXPECT_EQ(rows, 3);
+}
 
 TEST(SelftestControls, PassOnFurtherSeeds) {
   for (const SelftestRow& row : in_process_rows()) {

@@ -59,6 +59,10 @@ class SyntheticLegs {
     observe(cell, request, record);
     if (request.kind == workloads::LegKind::graph) capture(cell, request, record);
     record.timings.push_back({workloads::Phase::eager, 1.0});
+    record.polls.push_back({.communicator = "gang", .phase = workloads::Phase::eager, .polls = 1});
+    if (request.kind == workloads::LegKind::graph && !request.timed) {
+      record.agreements.eager = static_cast<std::uint64_t>(planned_steps(cell));
+    }
     return record;
   }
 
@@ -142,6 +146,10 @@ class SyntheticLegs {
                                  .hash_before = 17,
                                  .hash_after = 17,
                                  .eager_body_launches = nodes_a_graph});
+      graph.size = {.nodes = nodes_a_graph, .edges = 0};
+      graph.dot = "digraph dot { \"0\"; \"1\"; \"2\" }";
+      graph.times = {.capture = 1.0, .instantiate = 1.0, .upload = request.timed ? 1.0 : -1.0};
+      if (!request.instrumented) graph.times.launches.assign(planned.launches, 0.5);
       record.totals.graph_launches += planned.launches;
       record.totals.graph_nodes_run += planned.launches * nodes_a_graph;
       record.graphs.push_back(std::move(graph));

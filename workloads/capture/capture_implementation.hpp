@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "workloads/capture/capture_window.hpp"
 #include "workloads/capture/layer_body.hpp"
@@ -18,6 +19,9 @@ struct IterationCall {
   IterationMode mode = IterationMode::training;
   std::int32_t step = 0;
 };
+
+/// `step 3 training iteration`: a schedule call as ranks name it to each other.
+std::string launch_name(const IterationCall& call);
 
 /// The code of an iteration; runs through the schedule of the stage and calls back into the
 /// implementation for every layer.

@@ -1,6 +1,7 @@
 #include "workloads/capture/capture_window.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "workloads/training/tensor_ops.hpp"
@@ -40,6 +41,7 @@ class CallAudit {
   CallAudit(Device& device, CaptureAudit& audit) : device_(device) {
     device_.set_call_observer([&audit](const CallRecord& call) {
       ++audit.calls;
+      if (call.call == pageable_upload_call) ++audit.pageable_uploads;
       if (call.category == ErrorCategory::success ||
           audit.first_failure != ErrorCategory::success) {
         return;
@@ -56,10 +58,45 @@ class CallAudit {
   Device& device_;
 };
 
+/// Adds the host time of its life to a number of milliseconds.
+class HostTimer {
+ public:
+  explicit HostTimer(double& milliseconds) : milliseconds_(milliseconds) {}
+  ~HostTimer() {
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - begin_;
+    milliseconds_ += spent.count();
+  }
+  HostTimer(const HostTimer&) = delete;
+  HostTimer& operator=(const HostTimer&) = delete;
+
+ private:
+  double& milliseconds_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+GraphSize size_of(const Graph& graph) {
+  const GraphCensus census = graph.census();
+  return {.nodes = census.total(), .edges = census.edges};
+}
+
+GraphTimes times_of(const CapturedGraph& graph) {
+  GraphTimes times = graph.times;
+  for (const LaunchEvents& events : graph.launches) {
+    try {
+      times.launches.push_back(events.end->elapsed_since(*events.begin));
+    } catch (const DeviceError&) {
+      // A leg that ended early leaves launches that never completed; its error is on record.
+      break;
+    }
+  }
+  return times;
+}
+
 }  // namespace
 
 GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)
-    : context_(context), body_(body), ledger_(context) {
+    : context_(context), body_(body), ledger_(context), violations_(context) {
   guard(context.rng.seed_and_offset);
   ledger_.add_long_lived(context.rng.seed_and_offset);
   ledger_.add_long_lived(body.zeros());
@@ -92,6 +129,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                              .eager_body_launches = request.eager_body_launches});
   CaptureAudit& audit = record.captures.back();
   body_.faults().before_capture(request.pool);
+  violations_.prepare();
   context_.recorder.prepare_graph(target.slots);
   context_.device().synchronize();
   const LaunchCounters before = context_.device().counters();
@@ -99,9 +137,11 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
     const CallAudit calls(context_.device(), audit);
     if (context_.sabotage(Sabotage::capture_executes_at_once)) body();
     const GraphRecording recording(context_.recorder, target.slots, request.pool);
+    const HostTimer timer(target.times.capture);
     OpenCapture capture(context_.stream(), request.mode);
     body_.faults().at_capture_start();
     body();
+    violations_.commit();
     target.graph = capture.end();
   } catch (const DeviceError& error) {
     audit.end_status = error.category();
@@ -123,9 +163,33 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                            .capture_order = target.index,
                            .capture_step = request.step,
                            .nodes = {nodes.begin(), nodes.end()},
-                           .input = request.input});
+                           .input = request.input,
+                           .size = size_of(*target.graph)});
+  if (context_.recorder.instrumented()) record.graphs.back().dot = target.graph->dot();
   context_.clock.enter(Phase::instantiate);
-  target.exec = target.graph->instantiate();
+  {
+    const HostTimer timer(target.times.instantiate);
+    target.exec = target.graph->instantiate();
+  }
+  if (!context_.request.timed) return;
+  target.times.upload = 0.0;
+  const HostTimer timer(target.times.upload);
+  target.exec->upload(context_.stream());
+  context_.stream().synchronize();
+}
+
+void GraphKeeper::launch(CapturedGraph& graph) {
+  Stream& stream = context_.stream();
+  if (context_.recorder.instrumented()) {
+    graph.exec->launch(stream);
+    return;
+  }
+  LaunchEvents& events = graph.launches.emplace_back();
+  events.begin = context_.device().create_event();
+  events.end = context_.device().create_event();
+  stream.record(*events.begin);
+  graph.exec->launch(stream);
+  stream.record(*events.end);
 }
 
 void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs) {
@@ -140,7 +204,6 @@ void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs
 void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
                          const std::function<void()>& eager_body) {
   context_.clock.enter(Phase::replay);
-  Stream& stream = context_.stream();
   const bool instrumented = context_.recorder.instrumented();
   find_freed_host_records(graph, execution.step);
   ledger_.check_before_launch(graph.index, execution.step);
@@ -150,8 +213,9 @@ void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
   const std::uint64_t host_before = body_.host_executions();
   if (context_.sabotage(Sabotage::replay_runs_eager_code)) {
     eager_body();
-  } else if (!context_.sabotage(Sabotage::replay_does_nothing)) {
-    graph.exec->launch(stream);
+  } else if (!context_.sabotage(Sabotage::replay_does_nothing) &&
+             !(context_.request.timed && context_.sabotage(Sabotage::timed_replay_does_nothing))) {
+    launch(graph);
   }
   if (instrumented) context_.device().synchronize();
   const LaunchCounters after = context_.device().counters();
@@ -189,12 +253,14 @@ void GraphKeeper::destroy(CapturedGraph& graph) {
   if (graph.graph) {
     GraphRecord& record = context_.record.graphs.at(static_cast<std::size_t>(graph.index));
     if (graph.exec) record.launches = graph.exec->launches();
+    record.times = times_of(graph);
     record.destroy_order = destroyed_++;
     graph.exec.reset();
     graph.graph.reset();
   }
   // A capture that failed has left slots but no graph.
   graph.slots = {};
+  graph.launches.clear();
 }
 
 PoolId GraphKeeper::create_pool(std::string name) {

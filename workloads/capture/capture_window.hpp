@@ -8,11 +8,18 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/capture/capture_violations.hpp"
 #include "workloads/capture/graph_ledger.hpp"
 #include "workloads/capture/layer_body.hpp"
 #include "workloads/training/leg_context.hpp"
 
 namespace cgconform::workloads {
+
+/// The events around one launch.
+struct LaunchEvents {
+  std::unique_ptr<Event> begin;
+  std::unique_ptr<Event> end;
+};
 
 /// One captured graph that can be launched, with the slots its nodes write for the recorder.
 struct CapturedGraph {
@@ -20,6 +27,8 @@ struct CapturedGraph {
   std::unique_ptr<GraphExec> exec;
   GraphSlots slots;
   std::int32_t index = -1;  ///< into LegRecord::graphs
+  GraphTimes times;
+  std::vector<LaunchEvents> launches;  ///< of legs that are timed by events
 };
 
 /// What a capture is told about the graph it makes.
@@ -74,11 +83,14 @@ class GraphKeeper {
   void destroy_pools();
 
  private:
+  /// Launches the graph between two events where the leg is timed by them.
+  void launch(CapturedGraph& graph);
   void find_freed_host_records(const CapturedGraph& graph, std::int32_t step);
 
   LegContext& context_;
   LayerBody& body_;
   GraphLedger ledger_;
+  CaptureViolations violations_;
   std::vector<TensorView> guarded_;
   std::vector<std::pair<std::string, PoolId>> pools_;
   std::int32_t destroyed_ = 0;

@@ -1,12 +1,15 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
 #include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/uniformity_faults.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -19,20 +22,33 @@ constexpr std::string_view capture_succeeded = "captured";
 class FullIterationCapture final : public CaptureImplementation {
  public:
   FullIterationCapture(LegContext& context, LayerBody& body, GraphKeeper& keeper)
-      : context_(context), body_(body), keeper_(keeper), layers_(body) {}
+      : context_(context),
+        body_(body),
+        keeper_(keeper),
+        layers_(body),
+        coverage_(context),
+        uniformity_(context) {}
 
   void run_iteration(const IterationCall& call, const IterationBody& body) override {
     State& state = states_[static_cast<std::size_t>(call.mode)];
-    const std::int32_t number = state.calls++;
-    if (number == context_.plan.warmup_steps) capture(state, call, body);
-    if (state.graph.exec) {
-      keeper_.replay(state.graph, execution(call), [&] { run_body({}, body); });
-      ++state.replays;
+    const LaunchIntent::Kind kind = next_kind(state);
+    context_.agree_on_launch({.name = launch_name(call), .kind = kind});
+    ++state.calls;
+    if (kind == LaunchIntent::Kind::eager) {
+      context_.clock.enter(Phase::warmup);
+      uniformity_.wait_for_captured_event();
+      state.eager_launches =
+          keeper_.run_eagerly(execution(call), [&] { run_body(BodyMode{}, body); });
       return;
     }
-    context_.clock.enter(Phase::warmup);
-    state.eager_launches =
-        keeper_.run_eagerly(execution(call), [&] { run_body(BodyMode{}, body); });
+    if (kind == LaunchIntent::Kind::capture) capture(state, call, body);
+    context_.agree_on_launch({.name = launch_name(call),
+                              .kind = LaunchIntent::Kind::replay,
+                              .replay = state.replays,
+                              .communications = state.communications});
+    keeper_.replay(state.graph, execution(call), [&] { run_body({}, body); });
+    ++state.replays;
+    coverage_.after_replayed_call();
   }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
@@ -67,7 +83,20 @@ class FullIterationCapture final : public CaptureImplementation {
     std::int32_t calls = 0;
     std::uint64_t replays = 0;
     std::uint64_t eager_launches = 0;
+    std::vector<LaunchedCommunication> communications;  ///< of the graph
   };
+
+  /// What becomes of the mode's next call.
+  LaunchIntent::Kind next_kind(const State& state) const {
+    const std::int32_t captured_call =
+        context_.plan.warmup_steps + coverage_.capture_delay() + uniformity_.missed_calls();
+    if (state.calls == captured_call && !uniformity_.stays_eager()) {
+      return LaunchIntent::Kind::capture;
+    }
+    const bool replays =
+        state.graph.exec && !coverage_.fast_path_lost() && !uniformity_.leaves_graph(state.replays);
+    return replays ? LaunchIntent::Kind::replay : LaunchIntent::Kind::eager;
+  }
 
   static ExecutionRecord execution(const IterationCall& call) {
     return {.step = call.step, .validation = call.mode == IterationMode::validation};
@@ -99,14 +128,17 @@ class FullIterationCapture final : public CaptureImplementation {
                                  .eager_body_launches = state.eager_launches};
     const std::uint64_t hash_before = keeper_.hash_guarded();
     try {
-      keeper_.capture(state.graph, request, hash_before,
-                      [&] { run_body({.pool = pool, .capturing = true}, body); });
+      keeper_.capture(state.graph, request, hash_before, [&] {
+        run_body({.pool = pool, .capturing = true}, body);
+        uniformity_.record_captured_event();
+      });
     } catch (const DeviceError& error) {
       layers_.clear();
       tell_failure(error.what());
       throw;
     }
     keeper_.enter(state.graph, {});
+    state.communications = communications_of(state.graph.graph->nodes());
     keeper_.ledger().close_captures();
     body_.faults().after_last_capture(pool);
     agree(std::string(capture_succeeded));
@@ -139,6 +171,8 @@ class FullIterationCapture final : public CaptureImplementation {
   LayerBody& body_;
   GraphKeeper& keeper_;
   EagerLayers layers_;
+  CoverageFaults coverage_;
+  UniformityFaults uniformity_;
   std::array<State, 2> states_;
   PoolId shared_pool_ = default_pool;
 };

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
 #include "workloads/capture/eager_layers.hpp"
 #include "workloads/capture/local_runner.hpp"
@@ -23,10 +24,14 @@ class LocalCapture final : public CaptureImplementation {
         keeper_(keeper),
         layers_(body),
         deferred_(context),
+        coverage_(context),
         runner_a_microbatch_(context.cell.config.pipeline_model_parallel_size > 1 &&
                              !context.fault(Fault::f04a_shared_output_slot)) {}
 
-  void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
+  void run_iteration(const IterationCall& call, const IterationBody& body) override {
+    context_.agree_on_launch({.name = launch_name(call)});
+    body(BodyMode{});
+  }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
     if (replays(call)) return next_runner(call).forward(call, input);
@@ -58,6 +63,8 @@ class LocalCapture final : public CaptureImplementation {
     if (call.mode == IterationMode::validation) return;
     deferred_.finish();
     for (auto& [layer, order] : rotation_) order = 0;
+    ++schedule_calls_;
+    if (created_) coverage_.after_replayed_call();
     if (!created_ && !record_.empty()) create_graphs();
   }
 
@@ -80,11 +87,13 @@ class LocalCapture final : public CaptureImplementation {
   using Key = std::pair<std::int32_t, std::int32_t>;  ///< layer, micro-batch
 
   bool selected(const LayerCall& call) const {
-    return !call.validation &&
+    return !call.validation && !coverage_.leaves_out(call) &&
            context_.plan.captured_layers.at(static_cast<std::size_t>(call.layer));
   }
   bool replays(const LayerCall& call) const { return created_ && selected(call); }
-  bool records(const LayerCall& call) const { return !created_ && selected(call); }
+  bool records(const LayerCall& call) const {
+    return !created_ && schedule_calls_ >= coverage_.capture_delay() && selected(call);
+  }
 
   LocalRunner& record_forward(const LayerCall& call, const TensorView& input) {
     LocalRunner& runner = acquire(call);
@@ -224,6 +233,8 @@ class LocalCapture final : public CaptureImplementation {
   GraphKeeper& keeper_;
   EagerLayers layers_;
   DeferredGradients deferred_;
+  CoverageFaults coverage_;
+  std::int32_t schedule_calls_ = 0;  ///< of training
   bool runner_a_microbatch_;
   bool created_ = false;
   PoolId pool_of_captures_ = default_pool;

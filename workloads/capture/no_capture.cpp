@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/eager_layers.hpp"
 
@@ -37,6 +39,11 @@ class NoCapture final : public CaptureImplementation {
 };
 
 }  // namespace
+
+std::string launch_name(const IterationCall& call) {
+  const bool training = call.mode == IterationMode::training;
+  return fmt::format("step {} {} iteration", call.step, training ? "training" : "validation");
+}
 
 std::unique_ptr<CaptureImplementation> make_no_capture(LayerBody& body, GraphKeeper& keeper) {
   return std::make_unique<NoCapture>(body, keeper);

@@ -10,6 +10,7 @@
 
 #include "matrix/virtual_stages.hpp"
 #include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
 #include "workloads/capture/eager_layers.hpp"
 #include "workloads/capture/transformer_engine_callable.hpp"
@@ -76,6 +77,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
         keeper_(keeper),
         layers_(body),
         deferred_(context),
+        coverage_(context),
         warmup_stream_(context.device().create_stream("graph warm-up")),
         parameters_ready_(context.device().create_event()) {
     for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) add_chunk(chunk);
@@ -89,10 +91,15 @@ class TransformerEngineCapture final : public CaptureImplementation {
 
   void begin_step(std::int32_t step) override {
     context_.stream().record(*parameters_ready_);
-    if (plan_ && step == context_.plan.warmup_steps) create_graphs(step);
+    if (plan_ && step == context_.plan.warmup_steps + coverage_.capture_delay()) {
+      create_graphs(step);
+    }
   }
 
-  void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
+  void run_iteration(const IterationCall& call, const IterationBody& body) override {
+    context_.agree_on_launch({.name = launch_name(call)});
+    body(BodyMode{});
+  }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
     if (!replays(call)) return forward_eagerly(call, input);
@@ -125,7 +132,9 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   void end_schedule_call(const IterationCall& call) override {
-    if (call.mode == IterationMode::training) deferred_.finish();
+    if (call.mode != IterationMode::training) return;
+    deferred_.finish();
+    if (created_) coverage_.after_replayed_call();
   }
 
   bool captured() const override { return created_; }
@@ -201,7 +210,9 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return pieces_at(place(call));
   }
 
-  bool replays(const LayerCall& call) const { return created_ && !call.validation; }
+  bool replays(const LayerCall& call) const {
+    return created_ && !call.validation && !coverage_.leaves_out(call);
+  }
 
   GraphedCallable& callable(const LayerCall& call) {
     // F04a: the first micro-batch's graphs serve all that are in flight.
@@ -383,6 +394,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   GraphKeeper& keeper_;
   EagerLayers layers_;
   DeferredGradients deferred_;
+  CoverageFaults coverage_;
   std::unique_ptr<Stream> warmup_stream_;
   std::unique_ptr<Event> parameters_ready_;
   std::vector<std::vector<std::vector<LayerPiece>>> pieces_;  ///< by chunk and layer of the chunk

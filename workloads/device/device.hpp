@@ -43,6 +43,8 @@ struct CallRecord {
   std::string_view label;
   ErrorCategory category = ErrorCategory::success;
 };
+/// The call by which a stream reads pageable host memory; a captured one reads it at every replay.
+constexpr std::string_view pageable_upload_call = "upload_pageable";
 using CallObserver = std::function<void(const CallRecord&)>;
 
 /// Where the workload runs. One per worker; not thread-safe unless a call says so.

@@ -36,6 +36,7 @@ enum class ErrorCategory : std::int32_t {
   communicator_mismatch = 10002,  ///< peers disagree on op, bytes, order or captured-or-eager
   communicator_timeout = 10003,
   communicator_invalid_usage = 10004,
+  communicator_order = 10005,  ///< peers launch communicators in different orders
 };
 
 std::string_view error_category_name(ErrorCategory category);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +26,16 @@ struct GraphNode {
   std::string_view op_name;                ///< the op, copy or collective
   std::vector<Operand> operands;           ///< every address the node reads or writes
   std::vector<std::int32_t> dependencies;  ///< indices of the nodes that must end first
+  std::string communicator;                ///< name, of communication nodes
+  std::int32_t rank = -1;                  ///< this process's in the communicator
+  std::int32_t peer = -1;                  ///< the other rank of a message; -1 for collectives
+};
+
+/// How many nodes and edges a graph has.
+struct GraphSize {
+  std::size_t nodes = 0;
+  std::size_t edges = 0;
+  friend bool operator==(const GraphSize&, const GraphSize&) = default;
 };
 
 /// How a graph is made executable; the names are those of CUDA's flags.
@@ -56,6 +67,8 @@ class GraphExec {
   virtual ~GraphExec() = default;
   /// Enqueues one replay; returns before it runs. Throws DeviceError.
   virtual void launch(Stream& stream) = 0;
+  /// Brings the graph to the device ahead of its first launch, in stream order. Throws DeviceError.
+  virtual void upload(Stream& stream) = 0;
   /// Replays enqueued so far.
   virtual std::uint64_t launches() const = 0;
   /// Runs `graph` from the next launch on. Refused, and nothing changed, where its nodes differ in
@@ -72,6 +85,8 @@ class Graph {
   std::unique_ptr<GraphExec> instantiate() { return instantiate({}); }
   virtual std::unique_ptr<Graph> clone() const = 0;
   virtual GraphCensus census() const = 0;
+  /// The device's own dump of the graph in the DOT language. Throws DeviceError.
+  virtual std::string dot() const = 0;
 };
 
 /// True where a path leads from node `from` to node `to`.

@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 6> node_kind_names{"kernel", "copy",     
 constexpr std::array<std::string_view, 9> phase_names{
     "idle", "setup", "eager", "warmup", "capture", "instantiate", "replay", "verify", "teardown"};
 
-constexpr std::array<std::pair<ErrorCategory, std::string_view>, 24> category_names{{
+constexpr std::array<std::pair<ErrorCategory, std::string_view>, 25> category_names{{
     {ErrorCategory::success, "success"},
     {ErrorCategory::invalid_value, "invalid_value"},
     {ErrorCategory::memory_allocation, "memory_allocation"},
@@ -60,6 +60,7 @@ constexpr std::array<std::pair<ErrorCategory, std::string_view>, 24> category_na
     {ErrorCategory::communicator_mismatch, "communicator_mismatch"},
     {ErrorCategory::communicator_timeout, "communicator_timeout"},
     {ErrorCategory::communicator_invalid_usage, "communicator_invalid_usage"},
+    {ErrorCategory::communicator_order, "communicator_order"},
 }};
 
 }  // namespace

@@ -83,6 +83,11 @@ bool callables_in_flight(const Cell& cell) {
   return callables(cell) && layers_in_flight(cell);
 }
 
+/// Graphs that hold communication between stages.
+bool communicating_graph(const Cell& cell) {
+  return full_iteration(cell) && cell.config.pipeline_model_parallel_size >= 2;
+}
+
 bool accumulating(const Cell& cell) {
   return any_graph(cell) && several_microbatches(cell);
 }
@@ -95,6 +100,10 @@ bool any_dropout(const Cell& cell) {
          (attention && cell.config.attention_dropout > 0.0F);
 }
 
+bool validating_dropout(const Cell& cell) {
+  return any_dropout(cell) && cell.shape.eval_interval > 0;
+}
+
 constexpr std::string_view stale_input = "Stale static input";
 constexpr std::string_view stale_buffer = "Freed or recycled buffer used by a node";
 constexpr std::string_view overwritten =
@@ -104,6 +113,9 @@ constexpr std::string_view other_order =
 constexpr std::string_view frozen_random = "Random offset frozen";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
+constexpr std::string_view broken_rule = "Capture rule broken on the capturing thread";
+constexpr std::string_view not_uniform = "Capture or replay not uniform over ranks";
+constexpr std::string_view not_graphed = "Requested scope not really graphed";
 
 constexpr std::array table{
     FaultRow{Fault::f01a_batch_in_new_block, "F01a", stale_input,
@@ -166,6 +178,9 @@ constexpr std::array table{
              "the request for graph-safe random state is dropped: the state of capture time is "
              "baked into the graph",
              any_dropout},
+    FaultRow{Fault::f07d_validation_draws_from_training, "F07d", frozen_random,
+             "validation, eager or from a graph, advances the random offset of training",
+             validating_dropout},
     FaultRow{Fault::f14a_overwrite_instead_of_accumulate, "F14a", gradient_sink,
              "the captured backward overwrites the accumulated weight gradients", accumulating},
     FaultRow{Fault::f14b_accumulate_never_zeroed, "F14b", gradient_sink,
@@ -185,6 +200,42 @@ constexpr std::array table{
              gathering},
     FaultRow{Fault::f17c_fan_out_edge_removed, "F17c", missing_edge,
              "one edge of a wide fan-out is removed", gathering},
+    FaultRow{Fault::f19a_device_synchronize, "F19a", broken_rule,
+             "the device is synchronised inside a capture", any_graph},
+    FaultRow{Fault::f19b_wait_for_earlier_event, "F19b", broken_rule,
+             "the capturing stream waits for an event recorded before the capture", any_graph},
+    FaultRow{Fault::f19c_fork_not_joined, "F19c", broken_rule,
+             "a side stream is forked from the capture and never joined", any_graph},
+    FaultRow{Fault::f19d_legacy_stream, "F19d", broken_rule,
+             "work is launched on the legacy stream while a blocking stream captures", any_graph},
+    FaultRow{Fault::f19e_two_captures_joined, "F19e", broken_rule,
+             "one stream is joined into two open captures", any_graph},
+    FaultRow{Fault::f19f_captured_event_queried, "F19f", broken_rule,
+             "an event recorded in the capture is queried", any_graph},
+    FaultRow{Fault::f19g_memory_allocated, "F19g", broken_rule,
+             "device memory is allocated inside a capture", any_graph},
+    FaultRow{Fault::f19h_read_to_host, "F19h", broken_rule,
+             "token counts are read back to the host inside a capture", any_graph},
+    FaultRow{Fault::f19i_pageable_upload, "F19i", broken_rule,
+             "a captured upload reads pageable host memory", any_graph},
+    FaultRow{Fault::f24a_eager_at_capture, "F24a", not_uniform,
+             "rank 1 stays eager at the call that its peers capture", communicating_graph},
+    FaultRow{Fault::f24b_capture_step_missed, "F24b", not_uniform,
+             "rank 1 has not counted a call and misses the one that its peers capture",
+             communicating_graph},
+    FaultRow{Fault::f24c_waits_for_captured_event, "F24c", not_uniform,
+             "rank 1 runs eagerly beside its peers' replays, after an event that only the captured "
+             "path records",
+             communicating_graph},
+    FaultRow{Fault::f34a_layer_left_out, "F34a", not_graphed,
+             "the last layer is selected, yet runs eagerly", layer_graphs},
+    FaultRow{Fault::f34b_micro_batch_left_out, "F34b", not_graphed,
+             "the last micro-batch, whose graphs are its own, is not captured and runs eagerly",
+             layers_in_flight},
+    FaultRow{Fault::f34c_capture_step_skipped, "F34c", not_graphed,
+             "the step at which graphs are captured passes without a capture", any_graph},
+    FaultRow{Fault::f34e_path_lost_after_first_replay, "F34e", not_graphed,
+             "host code takes another, eager path after the first replay", any_graph},
 };
 static_assert(table.size() == static_cast<std::size_t>(Fault::count));
 

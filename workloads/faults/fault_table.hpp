@@ -29,6 +29,7 @@ enum class Fault : std::uint16_t {
   f07a_offset_by_value,
   f07b_offset_not_advanced,
   f07c_graph_safe_request_dropped,
+  f07d_validation_draws_from_training,
   f14a_overwrite_instead_of_accumulate,
   f14b_accumulate_never_zeroed,
   f14c_grad_added_flag_only_in_capture,
@@ -36,6 +37,22 @@ enum class Fault : std::uint16_t {
   f17a_wait_dropped,
   f17b_free_without_edge,
   f17c_fan_out_edge_removed,
+  f19a_device_synchronize,
+  f19b_wait_for_earlier_event,
+  f19c_fork_not_joined,
+  f19d_legacy_stream,
+  f19e_two_captures_joined,
+  f19f_captured_event_queried,
+  f19g_memory_allocated,
+  f19h_read_to_host,
+  f19i_pageable_upload,
+  f24a_eager_at_capture,
+  f24b_capture_step_missed,
+  f24c_waits_for_captured_event,
+  f34a_layer_left_out,
+  f34b_micro_batch_left_out,
+  f34c_capture_step_skipped,
+  f34e_path_lost_after_first_replay,
   count,
 };
 
@@ -61,6 +78,8 @@ enum class Sabotage : unsigned char {
   replay_runs_eager_code,
   comparator_says_equal,
   capture_executes_at_once,
+  communicator_reports_error,  ///< on the last rank of a gang, after replays
+  timed_replay_does_nothing,
 };
 
 }  // namespace cgconform::workloads

@@ -1,7 +1,9 @@
 #include "workloads/training/leg.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -32,6 +34,35 @@ bool attempt(LegRecord& record, const PhaseClock& clock, Part&& part) {
   return false;
 }
 
+/// Asks a communicator for an asynchronous error at the end of a phase.
+void poll_communicator(const Communicator& communicator, bool injected, Phase ended,
+                       std::vector<CommunicatorPoll>& polls) {
+  auto poll = std::find_if(polls.begin(), polls.end(), [&](const CommunicatorPoll& known) {
+    return known.communicator == communicator.name() && known.phase == ended;
+  });
+  if (poll == polls.end()) {
+    poll = polls.insert(polls.end(), {.communicator = communicator.name(), .phase = ended});
+  }
+  ++poll->polls;
+  const ErrorCategory error =
+      injected ? ErrorCategory::communicator_error : communicator.async_error();
+  if (poll->first_error == ErrorCategory::success) poll->first_error = error;
+}
+
+/// Asks the gang's communicator and those that the leg has split from it.
+void poll_communicators(const LegEnvironment& environment, const std::optional<TrainingLeg>& leg,
+                        Phase ended, std::vector<CommunicatorPoll>& polls) {
+  const Communicator* gang = environment.gang;
+  if (gang == nullptr) return;
+  const bool injected = environment.sabotage == Sabotage::communicator_reports_error &&
+                        ended == Phase::replay && gang->rank() == gang->size() - 1;
+  poll_communicator(*gang, injected, ended, polls);
+  if (!leg) return;
+  for (const Communicator* group : leg->groups().all()) {
+    if (group != gang) poll_communicator(*group, false, ended, polls);
+  }
+}
+
 /// Waits until nothing is in flight; an asynchronous error shows here.
 void drain(Device& device) {
   device.synchronize();
@@ -42,14 +73,15 @@ void drain(Device& device) {
 LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
                   const LegEnvironment& environment) {
   LegRecord record;
-  PhaseClock clock(environment.progress, environment.device);
+  std::optional<TrainingLeg> leg;
+  PhaseClock clock(environment.progress, environment.device,
+                   [&](Phase ended) { poll_communicators(environment, leg, ended, record.polls); });
   clock.enter(Phase::setup);
   environment.device.set_replay_seed(request.replay_seed);
   environment.device.reset_counters();
   const auto memory = std::make_shared<LegMemory>(environment.device);
   record.memory = memory;
   CapturePlan plan;
-  std::optional<TrainingLeg> leg;
   const bool ready = attempt(record, clock, [&] {
     plan = plan_capture(cell);
     leg.emplace(cell, request, environment, plan, *memory, clock, record);

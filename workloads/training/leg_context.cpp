@@ -53,6 +53,7 @@ void PhaseClock::enter(Phase phase) {
     } else {
       timing->milliseconds += spent;
     }
+    if (ended_ && phase != current_) ended_(current_);
   }
   current_ = phase;
   since_ = now;

@@ -2,15 +2,18 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "matrix/cell.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/capture/capture_plan.hpp"
 #include "workloads/layers/layer.hpp"
+#include "workloads/parallel/launch_ledger.hpp"
 #include "workloads/training/leg.hpp"
 #include "workloads/training/recorder.hpp"
 
@@ -36,7 +39,9 @@ struct LegMemory {
 /// Enters phases for the watchdog and sums up the host time spent in each.
 class PhaseClock {
  public:
-  PhaseClock(ProgressSink* progress, Device& device) : progress_(progress), device_(device) {}
+  /// `ended` is called with every phase that ends; it may be empty.
+  PhaseClock(ProgressSink* progress, Device& device, std::function<void(Phase)> ended = {})
+      : progress_(progress), device_(device), ended_(std::move(ended)) {}
   /// Throws what the device met in the phase that ends and has not reported yet; the phase then
   /// still counts as the current one. The ends of a leg, which tidy up, throw nothing.
   void enter(Phase phase);
@@ -47,6 +52,7 @@ class PhaseClock {
  private:
   ProgressSink* progress_;
   Device& device_;
+  std::function<void(Phase)> ended_;
   Phase current_ = Phase::idle;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
   std::vector<PhaseTiming> timings_;
@@ -63,6 +69,7 @@ struct LegContext {
   Recorder& recorder;
   PhaseClock& clock;
   LegRecord& record;
+  LaunchLedger* launches = nullptr;  ///< null where launches concern no other rank
   Stream* side = nullptr;  ///< the current stream where it is not the main one, see StreamScope
 
   Device& device() const { return environment.device; }
@@ -77,6 +84,10 @@ struct LegContext {
   Shape hidden_shape() const {
     return {std::int64_t{cell.config.micro_batch_size} * cell.config.seq_length,
             cell.config.hidden_size};
+  }
+  /// See LaunchLedger::agree.
+  void agree_on_launch(const LaunchIntent& intent) const {
+    if (launches != nullptr) launches->agree(intent);
   }
   bool fault(Fault fault) const { return environment.faults.is_on(fault); }
   bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }

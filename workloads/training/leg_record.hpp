@@ -44,6 +44,15 @@ struct Observation {
   Buffer snapshot;
 };
 
+/// Times of one captured graph in milliseconds; setup and launches apart.
+struct GraphTimes {
+  double capture = 0.0;      ///< host, from the beginning of the capture to its end
+  double instantiate = 0.0;  ///< host
+  double upload = -1.0;      ///< host, until the device has the graph; -1 where it was not uploaded
+  /// Device, of every launch in order; empty in legs whose instruments wait around launches.
+  std::vector<double> launches;
+};
+
 /// One captured graph of a leg.
 struct GraphRecord {
   std::string name;   ///< "layer 1 forward microbatch 0", "iteration training", ...
@@ -59,6 +68,9 @@ struct GraphRecord {
   const void* input = nullptr;
   std::uint64_t launches = 0;       ///< from GraphExec::launches(), the device's own count
   std::int32_t destroy_order = -1;  ///< position in the teardown; -1 where never destroyed
+  GraphTimes times;
+  GraphSize size;   ///< as the device counts
+  std::string dot;  ///< the device's dump; instrumented legs only
 };
 
 /// What happened inside one capture window.
@@ -67,6 +79,7 @@ struct CaptureAudit {
   std::uint64_t calls = 0;
   ErrorCategory first_failure = ErrorCategory::success;
   std::string first_failed_call;
+  std::uint64_t pageable_uploads = 0;  ///< copies of host memory that nothing pins: must be 0
   ErrorCategory end_status = ErrorCategory::success;
   std::uint64_t eager_launches_inside = 0;   ///< device counter delta: must be 0
   std::uint64_t graph_nodes_run_inside = 0;  ///< must be 0
@@ -138,6 +151,22 @@ struct ReductionRecord {
   std::size_t executions_before = 0;    ///< executions of the leg that were enqueued before
 };
 
+/// What the ranks of the gang agreed on before launches, see LaunchLedger.
+struct LaunchAgreements {
+  std::uint64_t eager = 0;     ///< schedule calls whose communication is eager
+  std::uint64_t captures = 0;  ///< schedule calls that capture communication
+  std::uint64_t replays = 0;   ///< launches of graphs that communicate
+  double slowest_milliseconds = 0.0;
+};
+
+/// The asynchronous state of a communicator over all ends of one phase.
+struct CommunicatorPoll {
+  std::string communicator;
+  Phase phase = Phase::idle;
+  std::uint64_t polls = 0;
+  ErrorCategory first_error = ErrorCategory::success;
+};
+
 struct PhaseTiming {
   Phase phase = Phase::idle;
   double milliseconds = 0.0;
@@ -169,6 +198,8 @@ struct LegRecord {
   std::vector<EdgeFinding> edge_findings;
   std::vector<SlotRecord> slots;
   std::vector<Block> damaged_guards;
+  LaunchAgreements agreements;
+  std::vector<CommunicatorPoll> polls;  ///< in the order in which phases first ended
   std::vector<PhaseTiming> timings;
   std::map<std::string, PoolStatistics> pools;  ///< by pool name
   LaunchCounters totals;

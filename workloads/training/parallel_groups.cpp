@@ -1,5 +1,6 @@
 #include "workloads/training/parallel_groups.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "matrix/virtual_stages.hpp"
@@ -18,6 +19,15 @@ ParallelGroups::ParallelGroups(const matrix::Cell& cell, Communicator* gang) {
         interleaved ? keep(gang->split(replica_, "pipeline gradients")) : pipeline_;
   }
   if (replicated) replicas_ = keep(gang->split(stage_, "replicas"));
+}
+
+std::vector<const Communicator*> ParallelGroups::all() const {
+  std::vector<const Communicator*> groups;
+  for (const Communicator* group : {pipeline_, pipeline_gradients_, replicas_}) {
+    const bool known = std::find(groups.begin(), groups.end(), group) != groups.end();
+    if (group != nullptr && !known) groups.push_back(group);
+  }
+  return groups;
 }
 
 Communicator* ParallelGroups::keep(std::unique_ptr<Communicator> made) {

@@ -25,6 +25,8 @@ class ParallelGroups {
   Communicator* pipeline_gradients() const { return pipeline_gradients_; }
   /// The ranks that hold the same parameters; null where there is one.
   Communicator* replicas() const { return replicas_; }
+  /// Each communicator of the above once.
+  std::vector<const Communicator*> all() const;
 
  private:
   Communicator* keep(std::unique_ptr<Communicator> made);

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "workloads/ops/dropout.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -48,6 +49,10 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       batches_(context_, loader_),
       iteration_(context_, groups_, *model_, body_, batches_),
       implementation_(make_capture_implementation(context_, *model_, body_, keeper_)) {
+  // A timed leg does not wait for its peers; the ones judged before it have agreed.
+  if (environment.gang != nullptr && request.kind == LegKind::graph && !request.timed) {
+    context_.launches = &launches_.emplace(*environment.gang);
+  }
   for (const StageParameter& parameter : model_->parameters()) {
     keeper_.guard(parameter.parameter.weight);
     keeper_.guard(parameter.parameter.main_grad);
@@ -57,7 +62,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
 }
 
 void TrainingLeg::run() {
-  const std::int32_t interval = cell_.shape.eval_interval;
+  const std::int32_t interval = context_.request.without_validation ? 0 : cell_.shape.eval_interval;
   for (std::int32_t step = 0; step < context_.plan.training_steps; ++step) {
     training_step(step);
     if (interval > 0 && (step + 1) % interval == 0) validation_step(step);
@@ -98,7 +103,20 @@ void TrainingLeg::validation_step(std::int32_t step) {
   });
   implementation_->end_schedule_call(call);
   context_.clock.enter(Phase::eager);
+  draw_after_validation();
   poison();
+}
+
+void TrainingLeg::draw_after_validation() {
+  if (!context_.fault(Fault::f07d_validation_draws_from_training)) return;
+  Stream& stream = context_.stream();
+  const Buffer drawn(context_.allocator(), stream, default_pool, DType::fp32, Shape{1}, "drawn");
+  const Buffer mask(context_.allocator(), stream, default_pool, DType::uint8, Shape{1}, "drawn");
+  constexpr float probability = 0.5F;
+  const char* label = "validation draws";
+  stream.fill(drawn.view(), 0, label);
+  dropout_forward(stream, drawn.view(), mask.view(), context_.rng.seed_and_offset, drawn.view(),
+                  probability, 1, label);
 }
 
 void TrainingLeg::zero_gradients() {
@@ -174,6 +192,7 @@ void TrainingLeg::poison() {
 
 void TrainingLeg::tear_down() {
   context_.clock.enter(Phase::teardown);
+  if (launches_) context_.record.agreements = launches_->agreements();
   implementation_->destroy();
   iteration_.clear();
   batches_.clear();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/training/batch_slots.hpp"
@@ -25,6 +26,7 @@ class TrainingLeg {
   /// Destroys graphs, then memory, and moves what was recorded into the record. Also called after
   /// an error.
   void tear_down();
+  const ParallelGroups& groups() const { return groups_; }
 
  private:
   void training_step(std::int32_t step);
@@ -34,6 +36,8 @@ class TrainingLeg {
   void observe_gradients(std::int32_t step);
   void observe_state(std::int32_t step);
   void poison();
+  /// F07d: validation draws a random number of training's.
+  void draw_after_validation();
 
   const matrix::Cell& cell_;
   ParallelGroups groups_;
@@ -41,6 +45,7 @@ class TrainingLeg {
   Buffer rng_memory_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<StageOptimizer> optimizer_;
+  std::optional<LaunchLedger> launches_;
   LegContext context_;
   LayerBody body_;
   GraphKeeper keeper_;

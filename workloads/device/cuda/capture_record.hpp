@@ -23,6 +23,9 @@ struct CapturedCall {
   std::string label;
   std::string_view op_name;
   std::vector<Operand> operands;
+  std::string communicator;  ///< name, of communications
+  std::int32_t rank = -1;    ///< this process's in the communicator
+  std::int32_t peer = -1;    ///< the other rank of a message
 };
 
 /// A communicator as graphs, streams and the device see it.

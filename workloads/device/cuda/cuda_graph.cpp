@@ -1,7 +1,14 @@
 #include "workloads/device/cuda/cuda_graph.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <unordered_map>
+
+#include <unistd.h>
 
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
@@ -115,6 +122,9 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
     node.label = call.label;
     node.op_name = call.op_name;
     node.operands = call.operands;
+    node.communicator = call.communicator;
+    node.rank = call.rank;
+    node.peer = call.peer;
     nodes_.push_back(std::move(node));
   }
   std::unordered_map<cudaGraphNode_t, std::int32_t> index_of = record_->call_of_node;
@@ -132,6 +142,22 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
     const bool is_new = std::find(known.begin(), known.end(), producer) == known.end();
     if (producer != consumer && is_new) known.push_back(producer);
   });
+}
+
+std::string CudaGraph::dot() const {
+  std::string path = (std::filesystem::temp_directory_path() / "cgconform-graph-XXXXXX").string();
+  const int file = mkstemp(path.data());
+  if (file < 0) {
+    throw DeviceError(ErrorCategory::invalid_value, "graph_dot",
+                      path + " cannot be created; set TMPDIR to a folder that can be written");
+  }
+  close(file);
+  const cudaError_t status = cudaGraphDebugDotPrint(graph_.get(), path.c_str(), 0);
+  std::ifstream dump(path);
+  std::string text{std::istreambuf_iterator<char>(dump), {}};
+  std::filesystem::remove(path);
+  CGCONFORM_CUDA_TRY(status);
+  return text;
 }
 
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
@@ -179,6 +205,12 @@ UpdateOutcome CudaGraphExec::update(const Graph& graph) {
     CGCONFORM_CUDA_TRY(status);
     record_ = next.record();
     return {.updated = true};
+  });
+}
+
+void CudaGraphExec::upload(Stream& stream) {
+  state_->observed("graph_upload", "", [&] {
+    CGCONFORM_CUDA_TRY(cudaGraphUpload(exec_.get(), static_cast<CudaStream&>(stream).handle()));
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "workloads/device/cuda/cuda_handles.hpp"
@@ -23,6 +24,7 @@ class CudaGraph final : public Graph {
   using Graph::instantiate;
   std::unique_ptr<Graph> clone() const override;
   GraphCensus census() const override;
+  std::string dot() const override;
 
   cudaGraph_t handle() const { return graph_.get(); }
   const std::shared_ptr<CaptureRecord>& record() const { return record_; }
@@ -48,6 +50,7 @@ class CudaGraphExec final : public GraphExec {
         exec_(std::move(exec)),
         nodes_(nodes) {}
   void launch(Stream& stream) override;
+  void upload(Stream& stream) override;
   std::uint64_t launches() const override { return launches_; }
   UpdateOutcome update(const Graph& graph) override;
 

@@ -152,7 +152,7 @@ void CudaStream::fill(const TensorView& destination, std::uint8_t byte, std::str
 
 void CudaStream::upload(const TensorView& destination, const void* host, bool pinned,
                         std::string label) {
-  state_->observed(pinned ? "upload_pinned" : "upload_pageable", label, [&] {
+  state_->observed(pinned ? "upload_pinned" : pageable_upload_call, label, [&] {
     recorded({NodeKind::copy, label, "upload", {{"destination", Access::write, destination}}}, [&] {
       CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
                                          cudaMemcpyHostToDevice, handle_));

@@ -156,8 +156,8 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, Communicato
 NcclCommunicator::~NcclCommunicator() = default;
 
 template <typename Call>
-void NcclCommunicator::enqueue(std::string_view name, std::vector<Operand> operands, Stream& stream,
-                               const std::string& label, Call&& call) {
+void NcclCommunicator::enqueue(std::string_view name, int peer, std::vector<Operand> operands,
+                               Stream& stream, const std::string& label, Call&& call) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
   state_->observed(name, label, [&] {
     const std::shared_ptr<CaptureRecord> record = state_->capture_record(cuda_stream.handle());
@@ -166,21 +166,23 @@ void NcclCommunicator::enqueue(std::string_view name, std::vector<Operand> opera
       throw DeviceError(ErrorCategory::communicator_invalid_usage, std::string(name),
                         fmt::format("the communicator {} was closed", options_.name));
     }
-    cuda_stream.recorded({NodeKind::communication, label, name, std::move(operands)},
+    cuda_stream.recorded({NodeKind::communication, label, name, std::move(operands), options_.name,
+                          options_.rank, peer},
                          [&] { call(cuda_stream.handle()); });
   });
 }
 
 void NcclCommunicator::send(const TensorView& tensor, int peer, Stream& stream, std::string label) {
-  enqueue("send", {{"source", Access::read, tensor}}, stream, label, [&](cudaStream_t handle) {
-    CGCONFORM_CUDA_TRY(
-        ncclSend(tensor.data, count(tensor), nccl_type(tensor.dtype), peer, handle_->comm, handle));
-  });
+  enqueue("send", peer, {{"source", Access::read, tensor}}, stream, label,
+          [&](cudaStream_t handle) {
+            CGCONFORM_CUDA_TRY(ncclSend(tensor.data, count(tensor), nccl_type(tensor.dtype), peer,
+                                        handle_->comm, handle));
+          });
 }
 
 void NcclCommunicator::receive(const TensorView& tensor, int peer, Stream& stream,
                                std::string label) {
-  enqueue("receive", {{"destination", Access::write, tensor}}, stream, label,
+  enqueue("receive", peer, {{"destination", Access::write, tensor}}, stream, label,
           [&](cudaStream_t handle) {
             CGCONFORM_CUDA_TRY(ncclRecv(tensor.data, count(tensor), nccl_type(tensor.dtype), peer,
                                         handle_->comm, handle));
@@ -189,7 +191,7 @@ void NcclCommunicator::receive(const TensorView& tensor, int peer, Stream& strea
 
 void NcclCommunicator::all_reduce(const TensorView& destination, const TensorView& source,
                                   ReduceOp op, Stream& stream, std::string label) {
-  enqueue("all_reduce",
+  enqueue("all_reduce", -1,
           {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
           label, [&](cudaStream_t handle) {
             CGCONFORM_CUDA_TRY(ncclAllReduce(source.data, destination.data, count(source),
@@ -201,7 +203,7 @@ void NcclCommunicator::all_reduce(const TensorView& destination, const TensorVie
 void NcclCommunicator::broadcast(const TensorView& tensor, int root, Stream& stream,
                                  std::string label) {
   const Access access = root == options_.rank ? Access::read : Access::write;
-  enqueue("broadcast", {{"tensor", access, tensor}}, stream, label, [&](cudaStream_t handle) {
+  enqueue("broadcast", -1, {{"tensor", access, tensor}}, stream, label, [&](cudaStream_t handle) {
     CGCONFORM_CUDA_TRY(ncclBroadcast(tensor.data, tensor.data, count(tensor),
                                      nccl_type(tensor.dtype), root, handle_->comm, handle));
   });

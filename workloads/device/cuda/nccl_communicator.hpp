@@ -40,9 +40,10 @@ class NcclCommunicator final : public Communicator {
   NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options,
                    std::shared_ptr<Handle> handle);
 
-  /// Runs an NCCL call on the stream; captured nodes are recorded with `operands`.
+  /// Runs an NCCL call on the stream; captured nodes are recorded with `operands`. `peer` is the
+  /// other rank of a message, -1 for collectives.
   template <typename Call>
-  void enqueue(std::string_view name, std::vector<Operand> operands, Stream& stream,
+  void enqueue(std::string_view name, int peer, std::vector<Operand> operands, Stream& stream,
                const std::string& label, Call&& call);
 
   std::shared_ptr<CudaState> state_;

@@ -26,11 +26,17 @@ std::int32_t CaptureSession::add(Command command, std::span<const std::int32_t> 
   std::sort(edges.begin(), edges.end());
   for (std::int32_t edge : edges) has_successor_[static_cast<std::size_t>(edge)] = true;
   has_successor_.push_back(false);
-  nodes_.push_back({.kind = command.kind,
-                    .label = command.call.label,
-                    .op_name = command.op_name(),
-                    .operands = command.call.operands,
-                    .dependencies = std::move(edges)});
+  GraphNode node{.kind = command.kind,
+                 .label = command.call.label,
+                 .op_name = command.op_name(),
+                 .operands = command.call.operands,
+                 .dependencies = std::move(edges)};
+  if (command.communication != nullptr) {
+    node.communicator = command.communication->core()->name();
+    node.rank = command.communication->rank();
+    node.peer = command.communication->peer();
+  }
+  nodes_.push_back(std::move(node));
   commands_.push_back(std::move(command));
   return index;
 }

@@ -45,6 +45,10 @@ class Communication {
   /// Sends what this rank has to send. Does not wait for peers.
   virtual std::unique_ptr<PendingCommunication> start(const CommunicationRun& run) = 0;
   virtual const std::shared_ptr<CommunicatorCore>& core() const = 0;
+  /// This process's rank in the communicator.
+  virtual int rank() const = 0;
+  /// The other rank of a message, -1 for collectives.
+  virtual int peer() const = 0;
 };
 
 }  // namespace cgconform::workloads::reference

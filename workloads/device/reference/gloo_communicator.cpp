@@ -32,6 +32,7 @@ struct MessagePart {
 /// A message or collective as bound at the call: what it sends, what it expects, and where.
 struct Plan {
   std::string label;
+  int peer = -1;           ///< the other rank of a message
   TensorView source;       ///< sent to every peer of `sends`
   TensorView destination;  ///< receives, or the reduction of all ranks' sources in rank order
   bool reduces = false;
@@ -136,6 +137,8 @@ class PlannedCommunication : public Communication {
     return std::make_unique<PendingPlan>(state_, plan_, run);
   }
   const std::shared_ptr<CommunicatorCore>& core() const override { return core_; }
+  int rank() const override { return state_->rank(); }
+  int peer() const override { return plan_->peer; }
 
  private:
   std::shared_ptr<CommunicatorState> state_;
@@ -169,7 +172,7 @@ class GlooCommunicator : public Communicator {
   void send(const TensorView& tensor, int peer, Stream& stream, std::string label) override {
     core_->call("send", label, [&] {
       require_peer(peer, "send");
-      Plan plan{.label = label, .source = tensor};
+      Plan plan{.label = label, .peer = peer, .source = tensor};
       const std::uint64_t capture = core_->capture_number(state_of(stream));
       plan.sends.push_back(outgoing(capture, peer, MessageKind::send, tensor));
       enqueue(std::move(plan), send_op, {&tensor, 1}, stream);
@@ -179,7 +182,7 @@ class GlooCommunicator : public Communicator {
   void receive(const TensorView& tensor, int peer, Stream& stream, std::string label) override {
     core_->call("receive", label, [&] {
       require_peer(peer, "receive");
-      Plan plan{.label = label, .destination = tensor};
+      Plan plan{.label = label, .peer = peer, .destination = tensor};
       const std::uint64_t capture = core_->capture_number(state_of(stream));
       plan.receives.push_back(incoming(capture, peer, MessageKind::send, tensor));
       enqueue(std::move(plan), receive_op, {&tensor, 1}, stream);

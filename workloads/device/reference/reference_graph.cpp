@@ -1,5 +1,7 @@
 #include "workloads/device/reference/reference_graph.hpp"
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,10 +35,39 @@ std::string difference(std::span<const GraphNode> current, std::span<const Graph
   return {};
 }
 
+/// A label inside a quoted string of DOT.
+std::string quoted(std::string_view label) {
+  std::string text;
+  for (const char c : label) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
 }  // namespace
 
 ReferenceGraph::ReferenceGraph(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body)
     : core_(std::move(core)), references_(std::move(body)), number_(core_->next_graph_number()) {}
+
+std::string ReferenceGraph::dot() const {
+  std::string text =
+      fmt::format("digraph dot {{\nsubgraph cluster_{0} {{\nlabel=\"graph_{0}\";\n", number_);
+  const auto name = [&](std::size_t node) {
+    return fmt::format("\"graph_{}_node_{}\"", number_, node);
+  };
+  for (std::size_t node = 0; node < nodes().size(); ++node) {
+    const GraphNode& described = nodes()[node];
+    text += fmt::format("{}[shape=\"rectangle\" label=\"{} {} {}\"];\n", name(node),
+                        node_kind_name(described.kind), described.op_name, quoted(described.label));
+  }
+  for (std::size_t node = 0; node < nodes().size(); ++node) {
+    for (const std::int32_t from : nodes()[node].dependencies) {
+      text += fmt::format("{} -> {};\n", name(static_cast<std::size_t>(from)), name(node));
+    }
+  }
+  return text + "}\n}\n";
+}
 
 std::unique_ptr<GraphExec> ReferenceGraph::instantiate(const InstantiateOptions& /*options*/) {
   return core_->call("instantiate", {}, [&]() -> std::unique_ptr<GraphExec> {
@@ -66,6 +97,14 @@ ReferenceGraphExec::ReferenceGraphExec(std::shared_ptr<Core> core,
     : core_(std::move(core)),
       references_(std::make_shared<const GraphReferences>(std::move(body))),
       graph_number_(graph_number) {}
+
+void ReferenceGraphExec::upload(Stream& stream) {
+  // The host's graphs are where they run; what is left is the rule for calls inside a capture.
+  core_->call("graph upload", {}, [&] {
+    static_cast<void>(state_of(stream));
+    core_->require_safe(CaptureViolation::instantiate_graph, "graph upload");
+  });
+}
 
 void ReferenceGraphExec::launch(Stream& stream) {
   core_->call("graph launch", {}, [&] {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "workloads/device/graph.hpp"
 #include "workloads/device/reference/core.hpp"
@@ -17,6 +18,7 @@ class ReferenceGraph : public Graph {
   using Graph::instantiate;
   std::unique_ptr<Graph> clone() const override;
   GraphCensus census() const override;
+  std::string dot() const override;
   const std::shared_ptr<const GraphBody>& body() const { return references_.body(); }
 
  private:
@@ -31,6 +33,7 @@ class ReferenceGraphExec : public GraphExec {
   ReferenceGraphExec(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body,
                      std::uint64_t graph_number);
   void launch(Stream& stream) override;
+  void upload(Stream& stream) override;
   std::uint64_t launches() const override { return launches_; }
   UpdateOutcome update(const Graph& graph) override;
 

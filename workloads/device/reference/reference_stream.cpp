@@ -73,7 +73,7 @@ void ReferenceStream::fill(const TensorView& destination, std::uint8_t byte, std
 
 void ReferenceStream::upload(const TensorView& destination, const void* host, bool pinned,
                              std::string label) {
-  core_->call("upload", label, [&] {
+  core_->call(pinned ? "upload" : pageable_upload_call, label, [&] {
     if (pinned || core_->capture_status(state_) != CaptureStatus::none) {
       core_->enqueue(state_, make_upload(destination, host, label), "upload");
       return;

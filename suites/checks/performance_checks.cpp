@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "suites/checks/families.hpp"
+#include "suites/checks/leg_choice.hpp"
+#include "suites/leg_set.hpp"
+
+namespace cgconform::suites::checks {
+namespace {
+
+using workloads::GraphRecord;
+using workloads::GraphTimes;
+using workloads::LegRecord;
+
+/// What is missing or mixed up in the times of a graph; empty where nothing is.
+std::optional<std::string> find_wrong_time(const GraphRecord& graph, bool uploaded) {
+  const GraphTimes& times = graph.times;
+  if (!(times.capture > 0.0)) return "no time of its capture";
+  if (!(times.instantiate > 0.0)) return "no time of its instantiation";
+  if (uploaded != (times.upload >= 0.0)) {
+    return uploaded ? "no time of its upload" : "an upload where the first launch was to be cold";
+  }
+  constexpr std::size_t first_and_repeat = 2;
+  if (times.launches.size() < first_and_repeat) {
+    return fmt::format("{} timed launches, a first and a repeated one are needed",
+                       times.launches.size());
+  }
+  const bool negative = std::any_of(times.launches.begin(), times.launches.end(),
+                                    [](double milliseconds) { return !(milliseconds >= 0.0); });
+  if (negative) return "a launch that ended before it began";
+  return std::nullopt;
+}
+
+/// PRF-04: capture, instantiation, upload, first launch, first launch after an upload and repeated
+/// launches have times of their own.
+CheckResult judge_times_apart(JudgeContext& context) {
+  std::size_t graphs = 0;
+  for (const auto& request : repeated_graph_legs(context.cell)) {
+    for (const GraphRecord& graph : context.legs.record(request).graphs) {
+      if (auto wrong = find_wrong_time(graph, request.timed)) {
+        return {
+            .verdict = Verdict::fail_perf,
+            .detail = fmt::format("{} leg: '{}' has {}", leg_name(request), graph.name, *wrong)};
+      }
+      ++graphs;
+    }
+  }
+  if (graphs == 0) return {.verdict = Verdict::fail_coverage, .detail = "no graph was timed"};
+  return {.detail =
+              fmt::format("{} graphs have setup, first and repeated launches timed apart", graphs)};
+}
+
+/// PRF-07: every launch of the timed leg is timed, and what they computed equals eager.
+CheckResult judge_timed_replays(JudgeContext& context) {
+  const LegRecord& timed = context.legs.record(timed_graph_leg());
+  std::size_t launches = 0;
+  for (const GraphRecord& graph : timed.graphs) {
+    launches += graph.times.launches.size();
+    if (graph.times.launches.size() == graph.launches) continue;
+    return {.verdict = Verdict::fail_perf,
+            .detail = fmt::format("'{}' was launched {} times, {} launches were timed", graph.name,
+                                  graph.launches, graph.times.launches.size())};
+  }
+  if (launches != timed.totals.graph_launches) {
+    return {.verdict = Verdict::fail_perf,
+            .detail = fmt::format("{} launches were timed, the device counted {}", launches,
+                                  timed.totals.graph_launches)};
+  }
+  const LegDifference& difference = context.legs.difference(eager_leg(), timed_graph_leg());
+  if (const ObservationOutcome* outcome = difference.first()) {
+    return {.verdict = Verdict::fail_perf,
+            .detail = fmt::format("the timed replays are not the validated ones: {} differs from "
+                                  "eager",
+                                  location_text(outcome->where)),
+            .divergence = divergence_of(*outcome)};
+  }
+  if (launches == 0 || difference.outcomes.empty()) {
+    return {.verdict = Verdict::fail_coverage, .detail = "nothing was timed or compared"};
+  }
+  return {.detail = fmt::format("{} timed replays are validated by {} tensors", launches,
+                                difference.outcomes.size())};
+}
+
+std::vector<workloads::LegRequest> timed_legs(const matrix::Cell& /*cell*/) {
+  return {eager_leg(), timed_graph_leg()};
+}
+
+}  // namespace
+
+std::span<const CheckDefinition> performance_checks() {
+  static constexpr std::array table{
+      CheckDefinition{.id = "PRF-04",
+                      .failure = Verdict::fail_perf,
+                      .applies = graph_cells,
+                      .legs = repeated_graph_legs,
+                      .judge = judge_times_apart},
+      CheckDefinition{.id = "PRF-07",
+                      .failure = Verdict::fail_perf,
+                      .applies = graph_cells,
+                      .legs = timed_legs,
+                      .judge = judge_timed_replays},
+  };
+  return table;
+}
+
+}  // namespace cgconform::suites::checks

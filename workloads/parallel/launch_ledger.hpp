@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "workloads/device/communicator.hpp"
+#include "workloads/device/graph.hpp"
+#include "workloads/training/leg_record.hpp"
+
+namespace cgconform::workloads {
+
+/// One communication of a graph, as its peers must have it too.
+struct LaunchedCommunication {
+  std::string communicator;
+  std::string op;
+  std::int32_t rank = -1;  ///< this rank's in the communicator
+  std::int32_t peer = -1;  ///< the other one's of a message; -1 for collectives
+  std::uint64_t bytes = 0;
+  std::string dtype;
+};
+
+/// The communications of a captured graph, in the order of their capture.
+std::vector<LaunchedCommunication> communications_of(std::span<const GraphNode> nodes);
+
+/// What a rank is about to do with communicators that other ranks share.
+struct LaunchIntent {
+  enum class Kind : std::uint8_t { eager, capture, replay };
+
+  std::string name;  ///< of what is launched, such as "step 3 training iteration"
+  Kind kind = Kind::eager;
+  std::uint64_t replay = 0;                           ///< launches of the graph so far
+  std::vector<LaunchedCommunication> communications;  ///< of a graph; unknown where eager
+
+  std::string encode() const;
+  /// Throws InternalError where the text is no intent.
+  static LaunchIntent decode(const std::string& text);
+};
+
+/// The first rank that is about to do something else than its peers.
+struct LaunchDisagreement {
+  int rank = -1;
+  /// communicator_mismatch: captured or eager, graph, op, bytes or number of replays differ;
+  /// communicator_order: the same communicators come in another order.
+  ErrorCategory category = ErrorCategory::success;
+  std::string text;
+};
+
+/// Compares the intents of all ranks, in rank order. Where ranks differ the larger group is right,
+/// and of equal groups the one with the lowest rank.
+std::optional<LaunchDisagreement> find_disagreement(std::span<const LaunchIntent> intents);
+
+/// Agreement of a gang before every launch: captured or eager, which communications, in which
+/// order. All ranks exchange what they are about to do, so that the odd one is named before
+/// anything is launched that could hang. Graphs without communication concern nobody else and are
+/// not asked about.
+class LaunchLedger {
+ public:
+  /// `gang` holds every rank that shares a communicator with this one, and outlives the ledger.
+  explicit LaunchLedger(Communicator& gang) : gang_(gang) {}
+
+  /// Returns once all ranks are about to do the same. Throws DeviceError: on the odd rank with the
+  /// disagreement's category, on the others with communicator_error, all with one text.
+  void agree(const LaunchIntent& intent);
+  const LaunchAgreements& agreements() const { return agreements_; }
+
+ private:
+  void count(const LaunchIntent& intent, double milliseconds);
+
+  Communicator& gang_;
+  LaunchAgreements agreements_;
+};
+
+}  // namespace cgconform::workloads
