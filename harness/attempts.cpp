@@ -45,6 +45,7 @@ CellResult judge_attempt(const FinishedAttempt& attempt) {
                                              .ranks = static_cast<int>(attempt.world_ranks.size())},
                                             attempt.reports);
   result.attempt = attempt.attempt;
+  result.round = attempt.planned.round;
   result.seconds = attempt.seconds;
   if (suites::verdict_class(result.verdict) == suites::VerdictClass::good &&
       attempt.planned.scenario.empty()) {

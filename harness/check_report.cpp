@@ -94,7 +94,7 @@ void append_scope_json(std::string& out, CudaGraphScope scope, const ScopeOrder&
   out += ']';
 }
 
-/// Absent fields of violated rules: their defaults decided the verdict.
+/// Absent fields of violated rules and of warnings: their defaults decided them.
 FieldSet decisive_defaults(const CheckInput& input, const Evaluation& evaluation) {
   static const auto scope = static_cast<std::size_t>(require_field("cuda_graph_scope"));
   static const auto modules = static_cast<std::size_t>(require_field("cuda_graph_modules"));
@@ -102,8 +102,10 @@ FieldSet decisive_defaults(const CheckInput& input, const Evaluation& evaluation
   // Two names of one field.
   if (given.test(scope) || given.test(modules)) given.set(scope).set(modules);
   FieldSet used;
-  for (RuleIndex rule : evaluation.violations) {
-    for (FieldIndex field : text_of(rule).fields) used.set(static_cast<std::size_t>(field));
+  for (const auto* rules : {&evaluation.violations, &evaluation.warnings}) {
+    for (RuleIndex rule : *rules) {
+      for (FieldIndex field : text_of(rule).fields) used.set(static_cast<std::size_t>(field));
+    }
   }
   return used & ~given;
 }

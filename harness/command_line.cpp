@@ -20,6 +20,7 @@
 #include "harness/check_command.hpp"
 #include "harness/exit_codes.hpp"
 #include "harness/schedule_command.hpp"
+#include "harness/selection_options.hpp"
 #include "harness/switch_names.hpp"
 #include "harness/worker_wrapper.hpp"
 #include "matrix/error.hpp"
@@ -66,6 +67,7 @@ struct RawArguments {
   std::string seed = "1";
   std::string wrap;
   std::string guard_pages;
+  TypedSelection selection;
 };
 
 std::uint64_t seed_from(const std::string& text) {
@@ -86,6 +88,7 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
       ->type_name("EXPR");
   app.add_option("--cell", options.cells, "run one cell, by id or hash; may be repeated")
       ->type_name("ID|HASH");
+  add_selection_options(app, raw.selection);
   app.add_option("--seed", raw.seed, "of parameters, data, dropout and replay orders")
       ->type_name("N")
       ->capture_default_str();
@@ -284,6 +287,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   check_contradictions(app, line.options);
   check_numbers(line.options, raw);
   line.options.seed = seed_from(raw.seed);
+  line.options.selection = read_selection(app, raw.selection, line.options.selftest);
   line.options.device = chosen("--device", raw.device, device_choices);
   for (const std::string& fault : line.options.faults) fault_named(fault);
   sabotage_named(line.options.sabotage);

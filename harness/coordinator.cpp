@@ -59,7 +59,8 @@ Coordinator::Coordinator(RunOptions options, Planner& planner, Transport& transp
       planner_(planner),
       transport_(transport),
       hellos_(static_cast<std::size_t>(transport.size())),
-      greeted_(static_cast<std::size_t>(transport.size()), false) {}
+      greeted_(static_cast<std::size_t>(transport.size()), false),
+      limits_(options_.selection) {}
 
 Coordinator::~Coordinator() = default;
 
@@ -119,6 +120,7 @@ void Coordinator::tick() {
       if (begun_ == world()) {
         stage_ = Stage::running;
         started_ = Clock::now();
+        limits_.begin(started_);
       } else if (in_stage > starting_deadline) {
         refuse(ExitCode::environment,
                fmt::format("the workers of {} ranks did not start within {} s", world() - begun_,
@@ -258,6 +260,7 @@ reports::RunInfo Coordinator::run_info(const RunPlan& plan) const {
   info.device = device_;
   info.report_directory = folder_.string();
   info.started = utc_now();
+  info.selection = selection_text(options_.selection, options_.seed);
   info.planned = plan.source->counts();
   for (const Hello& hello : hellos_) {
     info.ranks.push_back({hello.world_rank, hello.host, hello.pid, device_, hello.facts});
@@ -266,6 +269,7 @@ reports::RunInfo Coordinator::run_info(const RunPlan& plan) const {
 }
 
 void Coordinator::run_on() {
+  stop_where_limited();
   pull_cells();
   if (source_exhausted_) feed_retries();
   scheduler_->dispatch();
@@ -275,6 +279,27 @@ void Coordinator::run_on() {
   watch_silence();
   const bool retries_left = next_retry_ < retries_.size();
   if (source_exhausted_ && scheduler_->idle() && !retries_left) finish(std::nullopt);
+}
+
+void Coordinator::stop_where_limited() {
+  if (!stop_reason_.empty()) return;
+  stop_reason_ = limits_.reason_to_stop(Clock::now());
+  if (stop_reason_.empty()) return;
+  plan_.source->stop();
+  for (const PlannedCell& planned : scheduler_->take_waiting()) skip(planned);
+}
+
+/// Reports a cell that was planned to run and is not started any more.
+void Coordinator::skip(const PlannedCell& planned) {
+  CellResult result;
+  result.index = planned.cell.index;
+  result.id = planned.name.id;
+  result.hash = planned.name.hash;
+  result.verdict = suites::Verdict::skip;
+  result.reason = stop_reason_;
+  result.round = planned.round;
+  result.seed = planned.seed.value_or(options_.seed);
+  emit(result);
 }
 
 void Coordinator::pull_cells() {
@@ -294,14 +319,16 @@ void Coordinator::pull_cells() {
 }
 
 void Coordinator::add_cell(PlannedCell planned) {
-  const auto history = histories_.find(planned.name.hash);
-  if (history == histories_.end()) {
-    scheduler_->add(std::move(planned), 1);
-  } else if (is_settled(history->second)) {
+  const AttemptKey key{planned.name.hash, planned.round};
+  const auto history = histories_.find(key);
+  const bool known = history != histories_.end();
+  if (known && is_settled(history->second)) {
     emit(*history->second.final);
-  } else if (history->second.first_attempt) {
-    first_attempts_[planned.name.hash] = *history->second.first_attempt;
+  } else if (known && history->second.first_attempt) {
+    first_attempts_[key] = *history->second.first_attempt;
     retries_.push_back(std::move(planned));
+  } else if (!stop_reason_.empty()) {
+    skip(planned);
   } else {
     scheduler_->add(std::move(planned), 1);
   }
@@ -316,20 +343,24 @@ void Coordinator::feed_retries() {
 
 void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
   CellResult result = judge_attempt(attempt);
+  result.seed = attempt.planned.seed.value_or(options_.seed);
+  limits_.note(result);
   if (suites::is_bad(result.verdict) ||
       suites::verdict_class(result.verdict) == suites::VerdictClass::environment) {
+    RunOptions alone = options_;
+    alone.seed = result.seed;
     result.reproducer = plan_.reproducer ? plan_.reproducer(attempt.planned)
-                                         : reproducer_line(options_, device_, attempt.planned.ranks,
+                                         : reproducer_line(alone, device_, attempt.planned.ranks,
                                                            result.hash, attempt.planned.mock);
   }
   if (attempt.attempt == 1 && deserves_second_attempt(result, attempt.fresh)) {
     result.provisional = true;
     journal_->append(result);
-    first_attempts_[result.hash] = result;
+    first_attempts_[{result.hash, result.round}] = result;
     retries_.push_back(attempt.planned);
     return;
   }
-  const auto first = first_attempts_.find(result.hash);
+  const auto first = first_attempts_.find({result.hash, result.round});
   if (first != first_attempts_.end()) {
     const std::string reproducer = first->second.reproducer;
     result = merge_attempts(first->second, result);
@@ -367,9 +398,14 @@ void Coordinator::watch_silence() const {
 void Coordinator::finish(std::optional<ExitCode> forced) {
   ExitCode code = forced.value_or(ExitCode::passed);
   if (summary_) {
+    summary_->plan(plan_.source->counts());
     const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
     reports::RunSummary summary = summary_->finish(0, {}, elapsed);
     if (!forced) code = plan_.judge ? plan_.judge(summary) : exit_code_of(summary);
+    const auto most_skips = options_.selection.max_skips;
+    if (code == ExitCode::passed && most_skips && skips_too_many(summary, *most_skips)) {
+      code = ExitCode::unplanned_skips;
+    }
     summary.exit_code = exit_status(code);
     summary.exit_meaning = exit_code_meaning(code);
     if (code == ExitCode::interrupted) {

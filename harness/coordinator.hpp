@@ -8,12 +8,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/exit_codes.hpp"
 #include "harness/gang_scheduler.hpp"
 #include "harness/journal.hpp"
 #include "harness/planned_cell.hpp"
+#include "harness/run_limits.hpp"
 #include "harness/run_options.hpp"
 #include "harness/transport.hpp"
 #include "reports/report_writer.hpp"
@@ -76,6 +78,8 @@ class Coordinator {
   bool take_up_run();
   void open_reports(RunPlan& plan);
   void run_on();
+  void stop_where_limited();
+  void skip(const PlannedCell& planned);
   void pull_cells();
   /// Gives a cell to the scheduler, or reports what the journal has of it already.
   void add_cell(PlannedCell planned);
@@ -103,12 +107,14 @@ class Coordinator {
   RunPlan plan_;
   std::string device_;
   bool source_exhausted_ = false;
+  RunLimits limits_;
+  std::string stop_reason_;  ///< why no further cell is started; empty while cells are
   std::optional<GangScheduler> scheduler_;
-  std::map<std::string, suites::CellResult> first_attempts_;  ///< by cell hash
+  std::map<AttemptKey, suites::CellResult> first_attempts_;
   std::vector<PlannedCell> retries_;
   std::size_t next_retry_ = 0;
   std::optional<Journal> journal_;
-  std::map<std::string, CellHistory> histories_;  ///< of the resumed run's cells, by hash
+  std::map<AttemptKey, CellHistory> histories_;  ///< of the resumed run's cells
   std::filesystem::path folder_;
   std::vector<std::unique_ptr<reports::ReportWriter>> writers_;
   std::optional<reports::SummaryCollector> summary_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/run_limits.hpp"
 #include "matrix/error.hpp"
 
 namespace cgconform::harness {
@@ -28,6 +29,14 @@ std::uint64_t count_of(const reports::RunSummary& summary, VerdictClass kind) {
   std::uint64_t count = 0;
   for (const auto& [verdict, cells] : summary.verdicts) {
     if (suites::verdict_class(verdict) == kind) count += cells;
+  }
+  return count;
+}
+
+std::uint64_t asked_for(const reports::RunSummary& summary) {
+  std::uint64_t count = 0;
+  for (const auto& [reason, cells] : summary.skipped_by_reason) {
+    if (is_asked_for(reason)) count += cells;
   }
   return count;
 }
@@ -72,8 +81,18 @@ ExitCode exit_code_of(const reports::RunSummary& summary) {
   const std::uint64_t skipped = count_of(summary, VerdictClass::skipped);
   // Refusals alone are an answer; a run in which no cell that could run did run is none.
   if (ran == 0 && (skipped > 0 || refused == 0)) return ExitCode::everything_skipped;
-  if (skipped > summary.counts.skipped) return ExitCode::unplanned_skips;
+  if (skipped > summary.counts.skipped + asked_for(summary)) return ExitCode::unplanned_skips;
   return ExitCode::passed;
+}
+
+bool skips_too_many(const reports::RunSummary& summary, std::uint64_t most) {
+  std::uint64_t skips = 0;
+  for (const auto& [reason, cells] : summary.skipped_by_reason) {
+    const bool equal =
+        reason.starts_with("duplicate of") || reason.starts_with("no effect on device");
+    if (!equal) skips += cells;
+  }
+  return skips > most;
 }
 
 }  // namespace cgconform::harness

@@ -40,6 +40,11 @@ std::string exit_code_markdown();
 
 /// What a run's results amount to, apart from interruption: a missing verdict before a bad one,
 /// a bad one before a fault of the environment, that before skips.
+/// Skips that the user asked for, by a time limit or --fail-fast, count as planned.
 ExitCode exit_code_of(const reports::RunSummary& summary);
+
+/// True where more cells are skipped than `most`. Duplicates do not count: another cell does what
+/// they would do.
+bool skips_too_many(const reports::RunSummary& summary, std::uint64_t most);
 
 }  // namespace cgconform::harness

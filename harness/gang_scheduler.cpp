@@ -41,6 +41,20 @@ void GangScheduler::add(PlannedCell planned, int attempt) {
   waiting_.push_back({std::move(planned), attempt});
 }
 
+std::vector<PlannedCell> GangScheduler::take_waiting() {
+  std::vector<PlannedCell> taken;
+  std::deque<WaitingCell> kept;
+  for (WaitingCell& cell : waiting_) {
+    if (cell.attempt > 1) {
+      kept.push_back(std::move(cell));
+    } else {
+      taken.push_back(std::move(cell.planned));
+    }
+  }
+  waiting_ = std::move(kept);
+  return taken;
+}
+
 void GangScheduler::dispatch() {
   while (start_one()) {
   }
@@ -106,7 +120,7 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   assignment.world_ranks = ranks;
   assignment.name = cell.planned.name;
   assignment.cell = cell.planned.cell;
-  assignment.seed = options_.seed;
+  assignment.seed = cell.planned.seed.value_or(options_.seed);
   assignment.device = options_.device;
   assignment.faults = cell.planned.faults;
   assignment.sabotage = cell.planned.sabotage;

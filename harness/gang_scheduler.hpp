@@ -57,6 +57,9 @@ class GangScheduler {
   bool wants_cells() const { return waiting_.size() < window; }
   void add(PlannedCell planned, int attempt);
 
+  /// Takes back the cells that wait for their first attempt.
+  std::vector<PlannedCell> take_waiting();
+
   /// Starts what fits on the free ranks.
   void dispatch();
   void on_report(int rank, const CellReport& report);

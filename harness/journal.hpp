@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/file_descriptor.hpp"
@@ -32,8 +33,8 @@ struct JournalHeader {
   friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
 };
 
-/// What a journal holds. A cell is known by its hash: a run that has a cell more than once gives
-/// each repetition a hash of its own.
+/// What a journal holds. A cell is known by its hash and, in a run that repeats its cells, by the
+/// round.
 struct JournalContents {
   JournalHeader header;
   std::vector<suites::CellResult> results;  ///< in the order written, provisional ones included
@@ -57,8 +58,11 @@ struct CellHistory {
   std::optional<suites::CellResult> final;          ///< the last one that is not provisional
 };
 
-/// The histories of a journal's cells, by hash.
-std::map<std::string, CellHistory> cell_histories(const JournalContents& contents);
+/// Hash of a cell, and the round of a run that repeats its cells.
+using AttemptKey = std::pair<std::string, std::uint64_t>;
+
+/// The histories of a journal's cells.
+std::map<AttemptKey, CellHistory> cell_histories(const JournalContents& contents);
 
 /// True where the verdict stands. A worker that was KILLed says nothing about its cell, which is
 /// run again when the run is resumed.

@@ -99,10 +99,10 @@ bool holds_journal(const std::filesystem::path& path) {
   return file && std::getline(file, line) && !file.eof();
 }
 
-std::map<std::string, CellHistory> cell_histories(const JournalContents& contents) {
-  std::map<std::string, CellHistory> histories;
+std::map<AttemptKey, CellHistory> cell_histories(const JournalContents& contents) {
+  std::map<AttemptKey, CellHistory> histories;
   for (const suites::CellResult& result : contents.results) {
-    CellHistory& history = histories[result.hash];
+    CellHistory& history = histories[{result.hash, result.round}];
     if (result.provisional) {
       history.first_attempt = result;
     } else {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "harness/signal_guard.hpp"
 #include "matrix/cell_environment.hpp"
@@ -172,15 +173,27 @@ class CellPrinter {
   bool started_ = false;
 };
 
-std::string reasons(const matrix::PlanTotals& totals, std::uint64_t cost) {
-  std::string text = matrix::totals_line(totals) + "\n";
+/// The totals with what a run does beyond running each cell once.
+std::string total_text(const matrix::PlanTotals& totals, const ListOptions& options) {
+  std::string text = matrix::totals_line(totals);
+  if (!options.scenarios.empty()) {
+    text += fmt::format("; beside them {}", fmt::join(options.scenarios, " and "));
+  }
+  if (options.repeat > 1) text += fmt::format("; each is run {} times", options.repeat);
+  return text + "\n";
+}
+
+std::string reasons(const matrix::PlanTotals& totals, std::uint64_t cost,
+                    const ListOptions& options) {
+  std::string text = total_text(totals, options);
   for (const auto& [rule, count] : totals.refused_by_rule) {
     text += fmt::format("{:>10}  refused by {}\n", count, rule);
   }
   for (const auto& [reason, count] : totals.skipped_by_reason) {
     text += fmt::format("{:>10}  skipped, {}\n", count, reason);
   }
-  return text + fmt::format("{:>10}  cost of the run, in layers times micro-batches\n", cost);
+  return text + fmt::format("{:>10}  cost of the run, in layers times micro-batches\n",
+                            cost * options.repeat);
 }
 
 }  // namespace
@@ -204,9 +217,9 @@ void list_cells(const CellPlan& plan, const ListOptions& options) {
   });
   if (!reader || !printer.flush()) return;
   if (options.format == ListFormat::dry_run) {
-    printer.print(reasons(totals, cost));
+    printer.print(reasons(totals, cost, options));
   } else if (options.summary != nullptr) {
-    fmt::print(options.summary, "{}\n", matrix::totals_line(totals));
+    fmt::print(options.summary, "{}", total_text(totals, options));
   }
 }
 

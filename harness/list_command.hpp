@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "matrix/cell_plan.hpp"
 
@@ -17,8 +18,10 @@ enum class ListFormat : std::uint8_t {
 
 struct ListOptions {
   ListFormat format = ListFormat::text;
-  std::string matrix_argument;  ///< what `--matrix` was given, for launch lines
-  std::int32_t ranks = 0;       ///< of this run; 0 where it is unknown
+  std::string matrix_argument;         ///< what `--matrix` was given, for launch lines
+  std::int32_t ranks = 0;              ///< of this run; 0 where it is unknown
+  std::uint64_t repeat = 1;            ///< how often each cell would be run
+  std::vector<std::string> scenarios;  ///< ids of what would be run beside the cells
   std::FILE* output = stdout;
   std::FILE* summary = stderr;  ///< where `--list` puts the line of totals
 };

@@ -10,6 +10,7 @@
 #include "harness/fingerprint.hpp"
 #include "harness/launcher.hpp"
 #include "harness/list_command.hpp"
+#include "harness/matrix_source.hpp"
 #include "harness/mpi/mpi_transport.hpp"
 #include "harness/rank_agreement.hpp"
 #include "harness/rank_loop.hpp"
@@ -88,13 +89,16 @@ int run_alone(const RunOptions& options) {
   return run_with(transport, options);
 }
 
-int list(const CommandLine& line) {
+int list(CommandLine& line) {
   ListOptions options;
   options.format = line.action == Action::list        ? ListFormat::text
                    : line.action == Action::list_json ? ListFormat::json_lines
                                                       : ListFormat::dry_run;
   options.matrix_argument = line.options.matrix;
-  list_cells(*plan_matrix(line.options, target_device(line.options)), options);
+  options.repeat = line.options.selection.repeat;
+  const auto plan = plan_matrix(line.options, target_device(line.options));
+  options.scenarios = scenario_ids(line.options);
+  list_cells(*plan, options);
   return exit_status(ExitCode::passed);
 }
 

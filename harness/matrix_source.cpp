@@ -17,11 +17,11 @@
 #include <fmt/format.h>
 
 #include "harness/protocol.hpp"
+#include "harness/rounds_source.hpp"
 #include "matrix/cell_name.hpp"
 #include "matrix/classification.hpp"
 #include "matrix/error.hpp"
 #include "suites/cell_plan.hpp"
-#include "suites/check.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -64,31 +64,49 @@ Census take_census(const CellPlan& plan, int ranks) {
   return census;
 }
 
-/// The scenarios that are run once a run, beside the cells; a run of chosen cells has none.
+/// What runs beside the cells, and on how many ranks.
+constexpr std::array<std::pair<const char*, int>, 3> scenario_kinds{{
+    {gang_scenarios, ranks_of_gang_scenarios},
+    {device_scenarios, 1},
+    {run_scenarios, 1},
+}};
+/// Digits of a hash that `--cell` needs at least.
+constexpr std::size_t fewest_digits = 6;
+
+std::string scenario_id(const char* kind) {
+  return fmt::format("scenarios={}", kind);
+}
+
+bool names_scenario(const std::string& cell, const std::string& id) {
+  const std::string hash = matrix::hash_text(matrix::hash_id(id));
+  return cell == id || (cell.size() >= fewest_digits && hash.starts_with(cell));
+}
+
+bool is_chosen(const RunOptions& options, const std::string& id) {
+  const Selection& selection = options.selection;
+  if (!selection.shard.holds(matrix::hash_id(id))) return false;
+  if (!options.cells.empty()) {
+    return std::any_of(options.cells.begin(), options.cells.end(),
+                       [&](const std::string& cell) { return names_scenario(cell, id); });
+  }
+  if (!selection.rerun_failed.empty()) {
+    return std::find(options.rerun_ids.begin(), options.rerun_ids.end(), id) !=
+           options.rerun_ids.end();
+  }
+  return options.filter.empty();
+}
+
 std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
   std::vector<PlannedCell> cells;
-  if (!options.filter.empty() || !options.cells.empty()) return cells;
-  using suites::CheckSubject;
-  struct Kind {
-    CheckSubject subject;
-    const char* name;
-    int ranks;
-  };
-  constexpr std::array<Kind, 3> kinds{{
-      {CheckSubject::gang_scenario, gang_scenarios, ranks_of_gang_scenarios},
-      {CheckSubject::device_scenario, device_scenarios, 1},
-      {CheckSubject::run_scenario, run_scenarios, 1},
-  }};
-  for (const auto& [subject, kind, ranks] : kinds) {
-    const auto& checks = suites::check_table();
-    const bool any =
-        std::any_of(checks.begin(), checks.end(),
-                    [wanted = subject](const auto& check) { return check.subject == wanted; });
-    if (!any) continue;
+  std::uint64_t number = 0;
+  for (const auto& [kind, ranks] : scenario_kinds) {
+    ++number;
+    const std::string id = scenario_id(kind);
+    if (!is_chosen(options, id)) continue;
     PlannedCell& planned = cells.emplace_back();
-    planned.name.id = fmt::format("scenarios={}", kind);
-    planned.name.hash = matrix::hash_text(matrix::hash_id(planned.name.id));
-    planned.cell.index = std::numeric_limits<std::uint64_t>::max() - cells.size();
+    planned.name.id = id;
+    planned.name.hash = matrix::hash_text(matrix::hash_id(id));
+    planned.cell.index = std::numeric_limits<std::uint64_t>::max() - number;
     planned.scenario = kind;
     planned.ranks = ranks;
   }
@@ -99,8 +117,10 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
 class MatrixSource final : public CellSource {
  public:
   MatrixSource(std::shared_ptr<const CellPlan> plan, int ranks, RunOptions options,
-               const reports::PlannedCounts& counts, std::vector<PlannedCell> scenarios)
+               const reports::PlannedCounts& counts, std::vector<PlannedCell> scenarios,
+               std::uint64_t round)
       : scenarios_(std::move(scenarios)),
+        round_(round),
         plan_(std::move(plan)),
         ranks_(ranks),
         options_(std::move(options)),
@@ -142,15 +162,18 @@ class MatrixSource final : public CellSource {
   void walk(const std::stop_token& stop) {
     std::exception_ptr failure;
     try {
-      plan_->for_each([&](const CellPlan::Entry& entry) {
-        SourceItem item = item_of(entry);
-        std::unique_lock lock(mutex_);
-        const bool room = changed_.wait(lock, stop, [this] { return queue_.size() < cells_ahead; });
-        if (!room) return false;
-        queue_.push_back(std::move(item));
-        changed_.notify_all();
-        return true;
-      });
+      plan_->for_each(
+          [&](const CellPlan::Entry& entry) {
+            SourceItem item = item_of(entry);
+            std::unique_lock lock(mutex_);
+            const bool room =
+                changed_.wait(lock, stop, [this] { return queue_.size() < cells_ahead; });
+            if (!room) return false;
+            queue_.push_back(std::move(item));
+            changed_.notify_all();
+            return true;
+          },
+          round_);
     } catch (...) {
       failure = std::current_exception();
     }
@@ -198,6 +221,7 @@ class MatrixSource final : public CellSource {
   }
 
   std::vector<PlannedCell> scenarios_;  ///< the last one first
+  std::uint64_t round_;
   std::shared_ptr<const CellPlan> plan_;
   int ranks_;
   RunOptions options_;
@@ -226,8 +250,21 @@ std::unique_ptr<CellSource> matrix_source(std::shared_ptr<const CellPlan> plan, 
   for (const PlannedCell& planned : scenarios) {
     ++(planned.ranks > ranks ? census.counts.skipped : census.counts.run);
   }
-  return std::make_unique<MatrixSource>(std::move(plan), ranks, options, census.counts,
-                                        std::move(scenarios));
+  return rounds_source(options.selection, options.seed, [=](std::uint64_t round) {
+    return std::make_unique<MatrixSource>(plan, ranks, options, census.counts, scenarios, round);
+  });
+}
+
+std::vector<std::string> scenario_ids(const RunOptions& options) {
+  std::vector<std::string> ids;
+  for (const PlannedCell& planned : scenario_cells(options)) ids.push_back(planned.name.id);
+  return ids;
+}
+
+bool is_scenario(const std::string& cell) {
+  return std::any_of(scenario_kinds.begin(), scenario_kinds.end(), [&](const auto& kind) {
+    return names_scenario(cell, scenario_id(kind.first));
+  });
 }
 
 }  // namespace cgconform::harness

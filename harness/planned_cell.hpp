@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -24,6 +25,8 @@ struct PlannedCell {
   std::string mock;             ///< behaviour of a mock cell; empty for a cell of a matrix
   double deadline_scale = 0.0;  ///< in place of the run's; 0 for the run's
   std::string scenario;         ///< which scenarios to run; empty for a cell
+  std::uint64_t round = 0;      ///< of a run that repeats its cells, from 1 on; 0 in any other
+  std::optional<std::uint64_t> seed;  ///< in place of the run's
 };
 
 /// What a source of cells gives next: a cell to run, or one that was refused or skipped.
@@ -36,6 +39,8 @@ class CellSource {
   virtual const reports::PlannedCounts& counts() const = 0;
   /// Empty after the last one.
   virtual std::optional<SourceItem> next() = 0;
+  /// The run starts no further cell: a source that would go on for ever may end.
+  virtual void stop() {}
 };
 
 }  // namespace cgconform::harness

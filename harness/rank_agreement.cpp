@@ -1,7 +1,9 @@
 #include "harness/rank_agreement.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include "harness/exit_codes.hpp"
 #include "harness/fingerprint.hpp"
 #include "harness/system_error.hpp"
+#include "suites/rank_vote.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -23,18 +26,6 @@ std::string joined(const std::vector<std::string>& lines) {
 std::string value_of(const std::map<std::string, std::string>& values, const std::string& name) {
   const auto found = values.find(name);
   return found == values.end() ? std::string("unset") : fmt::format("'{}'", found->second);
-}
-
-/// The first name whose values differ; empty where all agree.
-std::string first_difference(const std::map<std::string, std::string>& a,
-                             const std::map<std::string, std::string>& b) {
-  std::set<std::string> names;
-  for (const auto& [name, value] : a) names.insert(name);
-  for (const auto& [name, value] : b) names.insert(name);
-  for (const std::string& name : names) {
-    if (value_of(a, name) != value_of(b, name)) return name;
-  }
-  return {};
 }
 
 }  // namespace
@@ -77,14 +68,22 @@ void require_agreement(std::span<const Hello> ranks) {
     if (rank.trouble_code == exit_status(ExitCode::unusable_input)) throw InputError(rank.trouble);
     throw EnvironmentError(rank.trouble);
   }
-  const Hello& first = ranks.front();
+  std::set<std::string> names;
   for (const Hello& rank : ranks) {
-    const std::string name = first_difference(first.must_agree, rank.must_agree);
-    if (name.empty()) continue;
+    for (const auto& [name, value] : rank.must_agree) names.insert(name);
+  }
+  std::vector<std::string> values(ranks.size());
+  for (const std::string& name : names) {
+    std::transform(ranks.begin(), ranks.end(), values.begin(),
+                   [&](const Hello& rank) { return value_of(rank.must_agree, name); });
+    const auto odd = suites::find_odd_rank(values);
+    if (!odd) continue;
+    const Hello& rank = ranks[odd->rank];
+    const Hello& other = ranks[odd->other];
     throw EnvironmentError(fmt::format(
         "rank {} on {} differs from rank {} on {} in {}: {} there, {} here; start all ranks alike",
-        rank.world_rank, rank.host, first.world_rank, first.host, name,
-        value_of(rank.must_agree, name), value_of(first.must_agree, name)));
+        rank.world_rank, rank.host, other.world_rank, other.host, name, values[odd->rank],
+        values[odd->other]));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "harness/run_options.hpp"
 
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,6 +61,7 @@ std::vector<std::string> deciding_options(const RunOptions& options) {
       fmt::format("wrap={}", options.wrap),
       fmt::format("guard_pages={}", guard_pages_name(options.guard_pages)),
   };
+  for (std::string& line : selection_lines(options.selection)) lines.push_back(std::move(line));
   if (options.selftest) lines.emplace_back("selftest");
   for (const std::string& row : options.selftest_rows) lines.push_back(fmt::format("row={}", row));
   for (const std::string& fault : options.faults) lines.push_back(fmt::format("fault={}", fault));

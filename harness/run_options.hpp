@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/selection.hpp"
+
 namespace cgconform::harness {
 
 enum class DeviceChoice : std::uint8_t { automatic, reference, cuda };
@@ -35,12 +37,14 @@ struct RunOptions {
   bool selftest = false;
   std::vector<std::string> selftest_rows;  ///< ids; empty for all
   std::string mock_plan;                   ///< mock cells instead of a matrix; empty for none
-  bool measure_overhead = false;           ///< print the runner's time a cell at the end
-  std::vector<std::string> given;          ///< names of the options that were typed, without --
-  std::vector<std::string> arguments;      ///< as typed, the program's name not
-  std::string command_line;                ///< as typed
-  std::string program = "cgconform";       ///< as it was called
-  std::string startup_error;  ///< why the command line cannot be used; empty where it can
+  Selection selection;
+  std::vector<std::string> rerun_ids;  ///< of the cells that failed in the earlier report
+  bool measure_overhead = false;       ///< print the runner's time a cell at the end
+  std::vector<std::string> given;      ///< names of the options that were typed, without --
+  std::vector<std::string> arguments;  ///< as typed, the program's name not
+  std::string command_line;            ///< as typed
+  std::string program = "cgconform";   ///< as it was called
+  std::string startup_error;           ///< why the command line cannot be used; empty where it can
 };
 
 /// The options that decide what runs and how it is judged, one a line, equal on all ranks.

@@ -8,9 +8,11 @@
 #include <xxhash.h>
 
 #include "harness/deadlines.hpp"
+#include "harness/earlier_report.hpp"
 #include "harness/fingerprint.hpp"
 #include "harness/matrix_source.hpp"
 #include "harness/mock_cell.hpp"
+#include "harness/rounds_source.hpp"
 #include "harness/selftest_plan.hpp"
 #include "matrix/error.hpp"
 #include "matrix/matrix.hpp"
@@ -42,7 +44,8 @@ class MockPlanner final : public Planner {
       }
     }
     RunPlan plan;
-    plan.source = mock_source(cells_);
+    plan.source = rounds_source(options_.selection, options_.seed,
+                                [this](std::uint64_t) { return mock_source(cells_); });
     plan.matrix_name = "mock";
     std::string text;
     for (const MockCell& cell : cells_) text += mock_to_text(cell);
@@ -97,6 +100,9 @@ class MatrixPlanner final : public Planner {
   std::shared_ptr<const matrix::CellPlan> plan_;
 };
 
+/// Selects nothing.
+constexpr std::string_view no_cell = "impl=none & !impl=none";
+
 void refuse_unknown_cell(const matrix::Matrix& matrix, const matrix::PlanOptions& options,
                          const std::string& cell) {
   matrix::PlanOptions alone = options;
@@ -117,15 +123,41 @@ matrix::TargetDevice target_device(const RunOptions& options) {
                                               : matrix::TargetDevice::reference;
 }
 
-std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
+std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
                                                     matrix::TargetDevice device) {
+  const Selection& selection = options.selection;
   matrix::PlanOptions plan_options;
   plan_options.filter = options.filter;
   plan_options.seed = options.seed;
   plan_options.device = device;
+  plan_options.allow_empty = selection.allow_empty;
   matrix::Matrix matrix = matrix::load_matrix(options.matrix);
-  for (const std::string& cell : options.cells) refuse_unknown_cell(matrix, plan_options, cell);
-  plan_options.filter = effective_filter(options);
+  RunOptions of_matrix = options;
+  std::erase_if(of_matrix.cells, is_scenario);
+  // A cell that is named is meant whether a strategy would choose it or not.
+  if (!options.cells.empty()) matrix.strategy = {};
+  for (const std::string& cell : of_matrix.cells) refuse_unknown_cell(matrix, plan_options, cell);
+  plan_options.filter = effective_filter(of_matrix);
+  if (!selection.rerun_failed.empty()) {
+    options.rerun_ids = failed_cells(selection.rerun_failed,
+                                     {options.matrix, matrix_hash(options.matrix), options.seed});
+    plan_options.ids = options.rerun_ids;
+    std::erase_if(plan_options.ids, is_scenario);
+    if (options.rerun_ids.empty() && !selection.allow_empty) {
+      throw InputError(
+          fmt::format("--rerun-failed {}: no cell failed in that run; nothing to rerun",
+                      selection.rerun_failed));
+    }
+  }
+  const bool scenarios_alone = (!options.cells.empty() && of_matrix.cells.empty()) ||
+                               (!selection.rerun_failed.empty() && plan_options.ids.empty());
+  if (scenarios_alone) {
+    plan_options.filter = no_cell;
+    plan_options.allow_empty = true;
+  }
+  plan_options.shard = selection.shard;
+  plan_options.shuffle = selection.shuffle;
+  plan_options.coverage_first = selection.budget.has_value();
   return std::make_shared<const matrix::CellPlan>(std::move(matrix), plan_options);
 }
 

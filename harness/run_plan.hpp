@@ -11,8 +11,9 @@ namespace cgconform::harness {
 /// The device that cells are classified for before the ranks are known.
 matrix::TargetDevice target_device(const RunOptions& options);
 
-/// The plan of the options' matrix, filter and cells for a device. Throws InputError.
-std::shared_ptr<const matrix::CellPlan> plan_matrix(const RunOptions& options,
+/// The plan of the options' matrix and selection for a device. Fills the ids of the cells to rerun
+/// from the earlier report. Throws InputError.
+std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
                                                     matrix::TargetDevice device);
 
 /// Plans what the options ask for: a matrix, or mock cells.

@@ -181,6 +181,7 @@ class RepairSearch {
       for (const nlohmann::json& value : trial.values) {
         TrainingConfig config = state.config;
         set_field(config, field, value);
+        if (name == "recompute_granularity") complete_recompute(config);
         push(state, config, name, trial.cost);
       }
     }
@@ -201,6 +202,19 @@ class RepairSearch {
                                                   OffloadModule::fused_group_mlp};
       push(state, config, name, cost_of_module);
     }
+  }
+
+  /// Method and number of layers belong to full recompute: they go with it, and come with it.
+  static void complete_recompute(TrainingConfig& config) {
+    if (config.recompute_granularity != RecomputeGranularity::full) {
+      config.recompute_method = RecomputeMethod::none;
+      config.recompute_num_layers.reset();
+      return;
+    }
+    if (config.recompute_method == RecomputeMethod::none) {
+      config.recompute_method = RecomputeMethod::uniform;
+    }
+    if (!config.recompute_num_layers) config.recompute_num_layers = 1;
   }
 
   /// Every scope, dearer the more items differ.

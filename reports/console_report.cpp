@@ -18,6 +18,8 @@ constexpr const char* bold = "1";
 
 constexpr std::chrono::milliseconds live_interval{100};
 constexpr std::chrono::seconds plain_interval{10};
+/// Rounds listed at the end: half of them the first, half of them the last.
+constexpr std::size_t rounds_shown = 20;
 
 std::string duration_text(double seconds) {
   if (seconds < 60.0) return fmt::format("{:.1f} s", seconds);
@@ -60,6 +62,7 @@ void ConsoleReport::begin(const RunInfo& info) {
              info.matrix_hash, info.seed, info.device);
   fmt::print(options_.out, "  cells     {} = {} run + {} refused + {} skipped\n",
              info.planned.total, info.planned.run, info.planned.refused, info.planned.skipped);
+  if (!info.selection.empty()) fmt::print(options_.out, "  selection {}\n", info.selection);
   print_ranks(info);
   std::fflush(options_.out);
 }
@@ -82,7 +85,10 @@ void ConsoleReport::print_ranks(const RunInfo& info) {
 void ConsoleReport::cell_finished(const suites::CellResult& result) {
   const suites::VerdictClass kind = suites::verdict_class(result.verdict);
   if (kind == suites::VerdictClass::refused || kind == suites::VerdictClass::skipped) return;
+  print_round_before(result.round);
+  tally_.add(result);
   if (!result.provisional) ++finished_;
+  to_run_ = std::max(to_run_, finished_);  // a run that soaks goes on beyond its first round
   if (kind == suites::VerdictClass::good) {
     if (!result.provisional) ++passed_;
   } else {
@@ -93,6 +99,29 @@ void ConsoleReport::cell_finished(const suites::CellResult& result) {
     }
   }
   if (!options_.quiet) print_progress(false);
+}
+
+/// Says how the last round came out when the first cell of the next one has its verdict.
+void ConsoleReport::print_round_before(std::uint64_t round) {
+  const auto& rounds = tally_.rounds();
+  if (options_.quiet || rounds.empty() || round <= rounds.size()) return;
+  clear_live_line();
+  fmt::print(options_.out, "{}\n", round_text(rounds.back()));
+}
+
+void ConsoleReport::print_rounds(const RunSummary& summary) const {
+  if (summary.rounds.empty()) return;
+  fmt::print(options_.out, "\n{}\n", paint(bold, "Rounds"));
+  const std::size_t count = summary.rounds.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i == rounds_shown / 2 && count > rounds_shown) {
+      fmt::print(options_.out, "  and {} more, in summary.json\n", count - rounds_shown);
+      i = count - rounds_shown / 2;
+    }
+    fmt::print(options_.out, "  {}\n", round_text(summary.rounds[i]));
+  }
+  const std::string trend = trend_text(summary.rounds);
+  if (!trend.empty()) fmt::print(options_.out, "  {}\n", trend);
 }
 
 void ConsoleReport::print_failure(const suites::CellResult& result) {
@@ -165,6 +194,7 @@ void ConsoleReport::end(const RunSummary& summary) {
     fmt::print(options_.out, "  {:>8}  {}\n", summary.missing,
                paint(red, "planned cells without a verdict"));
   }
+  print_rounds(summary);
   if (!summary.failures.empty()) {
     fmt::print(options_.out, "\n{}\n", paint(bold, "Failed cells"));
     std::uint64_t listed = 0;
@@ -175,10 +205,13 @@ void ConsoleReport::end(const RunSummary& summary) {
         break;
       }
       fmt::print(
-          options_.out, "  {} {} {}{}{}\n    {}\n",
+          options_.out, "  {} {} {}{}{}{}\n    {}\n",
           paint(red, std::string(suites::verdict_name(cell.verdict))), cell.hash, cell.id,
           cell.check_id.empty() ? "" : ", check " + cell.check_id,
           cell.failing_rank < 0 ? std::string() : fmt::format(", rank {}", cell.failing_rank),
+          cell.round == 0 ? std::string()
+                          : fmt::format(", round {}; good in {} of {} rounds", cell.round,
+                                        cell.rate.good, cell.rate.rounds),
           cell.reproducer);
     }
   }

@@ -32,6 +32,8 @@ class ConsoleReport final : public ReportWriter {
   void print_ranks(const RunInfo& info);
   void print_failure(const suites::CellResult& result);
   void print_progress(bool last);
+  void print_round_before(std::uint64_t round);
+  void print_rounds(const RunSummary& summary) const;
   void clear_live_line();
   std::string paint(const char* code, const std::string& text) const;
 
@@ -42,6 +44,7 @@ class ConsoleReport final : public ReportWriter {
   std::uint64_t passed_ = 0;
   std::uint64_t failed_ = 0;
   std::uint64_t shown_failures_ = 0;
+  RoundTally tally_;
   Clock::time_point started_;
   Clock::time_point last_progress_;
   bool live_line_drawn_ = false;

@@ -44,6 +44,19 @@ json counts_json(const PlannedCounts& counts) {
           {"skipped", counts.skipped}};
 }
 
+json rounds_json(const std::vector<RoundSummary>& rounds) {
+  json list = json::array();
+  for (const RoundSummary& round : rounds) {
+    list.push_back({{"round", round.round},
+                    {"seed", round.seed},
+                    {"cells", round.cells},
+                    {"good", round.good},
+                    {"seconds", round.seconds},
+                    {"memory_bytes", round.memory_bytes}});
+  }
+  return list;
+}
+
 json run_json(const RunInfo& info) {
   json ranks = json::array();
   for (const RankInfo& rank : info.ranks) {
@@ -63,6 +76,7 @@ json run_json(const RunInfo& info) {
           {"seed", info.seed},
           {"device", info.device},
           {"started", info.started},
+          {"selection", info.selection},
           {"planned", counts_json(info.planned)},
           {"ranks", std::move(ranks)}};
 }
@@ -132,6 +146,10 @@ void SummaryJson::end(const RunSummary& summary) {
                         {"check", cell.check_id},
                         {"reason", cell.reason},
                         {"reproducer", cell.reproducer}});
+    if (cell.round == 0) continue;
+    failures.back()["round"] = cell.round;
+    failures.back()["good_rounds"] = cell.rate.good;
+    failures.back()["rounds"] = cell.rate.rounds;
   }
   json document = run_json(info_);
   document["finished"] = true;
@@ -141,6 +159,7 @@ void SummaryJson::end(const RunSummary& summary) {
   document["refused_by_rule"] = summary.refused_by_rule;
   document["skipped_by_reason"] = summary.skipped_by_reason;
   document["failures"] = std::move(failures);
+  document["rounds"] = rounds_json(summary.rounds);
   document["exit_code"] = summary.exit_code;
   document["exit_meaning"] = summary.exit_meaning;
   if (!summary.resume_line.empty()) document["resume"] = summary.resume_line;

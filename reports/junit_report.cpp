@@ -70,7 +70,9 @@ void JunitReport::cell_finished(const suites::CellResult& result) {
   seconds_ += result.seconds;
   pugi::xml_node test = suite_.append_child("testcase");
   test.append_attribute("classname") = "cgconform";
-  test.append_attribute("name") = result.id.c_str();
+  const std::string name =
+      result.round == 0 ? result.id : fmt::format("{} round {}", result.id, result.round);
+  test.append_attribute("name") = name.c_str();
   test.append_attribute("time") = fmt::format("{:.6f}", result.seconds).c_str();
   pugi::xml_node properties = test.append_child("properties");
   add_property(properties, "hash", result.hash);

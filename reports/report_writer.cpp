@@ -21,6 +21,7 @@ std::string skip_category(const std::string& reason) {
 
 void SummaryCollector::add(const suites::CellResult& result) {
   if (result.provisional) return;
+  tally_.add(result);
   ++summary_.verdicts[result.verdict];
   if (counts_as_run(result.verdict)) ++finished_;
   for (const std::string& rule : result.rules) ++summary_.refused_by_rule[rule];
@@ -30,7 +31,8 @@ void SummaryCollector::add(const suites::CellResult& result) {
   const suites::VerdictClass kind = suites::verdict_class(result.verdict);
   if (kind == suites::VerdictClass::bad || kind == suites::VerdictClass::environment) {
     summary_.failures.push_back({result.id, result.hash, result.verdict, result.failing_rank,
-                                 result.check_id, result.reason, result.reproducer});
+                                 result.check_id, result.reason, result.reproducer, result.round,
+                                 PassRate{}});
   }
 }
 
@@ -45,6 +47,8 @@ RunSummary SummaryCollector::finish(int exit_code, std::string exit_meaning, dou
       finished_ + beyond(suites::Verdict::skip, summary.counts.skipped) +
       beyond(suites::Verdict::rejected_constraint, summary.counts.refused);
   summary.missing = decided < summary.counts.run ? summary.counts.run - decided : 0;
+  summary.rounds = tally_.rounds();
+  for (FailedCell& cell : summary.failures) cell.rate = tally_.rate(cell.hash);
   summary.exit_code = exit_code;
   summary.exit_meaning = std::move(exit_meaning);
   summary.seconds = seconds;

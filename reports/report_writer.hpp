@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/round_tally.hpp"
 #include "suites/result_record.hpp"
 #include "suites/verdict.hpp"
 
@@ -38,7 +39,8 @@ struct RunInfo {
   std::uint64_t seed = 0;
   std::string device;
   std::string report_directory;
-  std::string started;  ///< ISO 8601, UTC
+  std::string started;    ///< ISO 8601, UTC
+  std::string selection;  ///< what is run of the matrix, and how; empty for all of it once
   std::vector<RankInfo> ranks;
   PlannedCounts planned;
 };
@@ -52,6 +54,8 @@ struct FailedCell {
   std::string check_id;
   std::string reason;
   std::string reproducer;
+  std::uint64_t round = 0;  ///< in which it failed; 0 where the run has no rounds
+  PassRate rate;            ///< over all rounds
 };
 
 /// What is known when a run ends. `counts.total = run + refused + skipped` also where it was
@@ -63,6 +67,7 @@ struct RunSummary {
   std::map<std::string, std::uint64_t> skipped_by_reason;
   std::uint64_t missing = 0;
   std::vector<FailedCell> failures;
+  std::vector<RoundSummary> rounds;  ///< of a run that repeats its cells
   int exit_code = 0;
   std::string exit_meaning;
   std::string resume_line;  ///< that runs the rest; empty for a run that is over
@@ -84,11 +89,14 @@ class SummaryCollector {
  public:
   explicit SummaryCollector(const PlannedCounts& planned) { summary_.counts = planned; }
   void add(const suites::CellResult& result);
+  /// Takes the counts of a run that goes on as long as it has time.
+  void plan(const PlannedCounts& planned) { summary_.counts = planned; }
   /// The summary so far; `missing` is what was planned to run and has no verdict yet.
   RunSummary finish(int exit_code, std::string exit_meaning, double seconds) const;
 
  private:
   RunSummary summary_;
+  RoundTally tally_;
   std::uint64_t finished_ = 0;
 };
 

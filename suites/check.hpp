@@ -40,6 +40,14 @@ struct JudgeContext {
   int rank = 0;
 };
 
+/// How the self-test makes a rule wrong.
+enum class RuleTampering : std::uint8_t {
+  none,
+  dropped,    ///< it never fires
+  weakened,   ///< it does not see captures by transformer_engine
+  overeager,  ///< it fires on every configuration
+};
+
 /// What a scenario may use.
 struct ScenarioContext {
   workloads::Device* device = nullptr;  ///< null for run scenarios
@@ -48,6 +56,8 @@ struct ScenarioContext {
   /// Makes a further communicator of the gang's ranks; all call it together, with one name.
   std::function<std::unique_ptr<workloads::Communicator>(const std::string& name)> communicator;
   std::uint64_t seed = 0;  ///< of everything the scenario draws
+  RuleTampering tampering = RuleTampering::none;
+  std::string_view tampered_rule{};  ///< id
 };
 
 /// One conformance check, declared as data.

@@ -129,8 +129,10 @@ void draw_pipeline(Draws& draws, matrix::TrainingConfig& config) {
 
 void draw_platform(Draws& draws, matrix::PlatformSettings& platform) {
   platform.expandable_segments = draws.one_in(3);
-  platform.expandable_segments_as_tested = platform.expandable_segments;
+  platform.expandable_segments_as_tested =
+      draws.one_in(6) ? draws.one_in(2) : platform.expandable_segments;
   if (!draws.one_in(3)) platform.nccl_graph_register = draws.one_in(2);
+  platform.nccl_graph_register_misspelt = draws.one_in(8);
   platform.compute_capability = draws.one_in(3) ? 100 : 90;
   if (!draws.one_in(3)) {
     platform.transformer_engine = draws.one_in(2) ? Version{2, 11, 0} : Version{2, 12, 0};

@@ -238,7 +238,7 @@ RankReport rank_report_from_json(const json& object) {
 json to_json(const CellResult& result) {
   json ranks = json::array();
   for (const RankReport& rank : result.ranks) ranks.push_back(to_json(rank));
-  return {
+  json object = {
       {"index", result.index},
       {"id", result.id},
       {"hash", result.hash},
@@ -254,6 +254,11 @@ json to_json(const CellResult& result) {
       {"seconds", encode_number(result.seconds)},
       {"ranks", std::move(ranks)},
   };
+  if (result.round > 0) {
+    object["round"] = result.round;
+    object["seed"] = result.seed;
+  }
+  return object;
 }
 
 CellResult cell_result_from_json(const json& object) {
@@ -272,6 +277,10 @@ CellResult cell_result_from_json(const json& object) {
   reader.read("attempt", result.attempt);
   reader.read("provisional", result.provisional);
   reader.read("seconds", result.seconds);
+  if (reader.has("round")) {
+    reader.read("round", result.round);
+    reader.read("seed", result.seed);
+  }
   for (const json& rank : reader.field("ranks")) {
     result.ranks.push_back(rank_report_from_json(rank));
   }

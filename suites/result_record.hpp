@@ -79,6 +79,8 @@ struct CellResult {
   std::string reproducer;              ///< the one line that repeats it
   int attempt = 0;
   bool provisional = false;
+  std::uint64_t round = 0;  ///< of a run that repeats its cells, from 1 on; 0 in any other
+  std::uint64_t seed = 0;   ///< of this round
   double seconds = 0.0;
   std::vector<RankReport> ranks;
   friend bool operator==(const CellResult&, const CellResult&) = default;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "suites/checks/communicator_scenarios.hpp"
 #include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
+#include "suites/selftest_tampering.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -316,6 +318,7 @@ std::vector<SelftestRow> collect_rows() {
   add_faults(rows);
   add_special_faults(rows);
   add_sabotages(rows);
+  for (SelftestRow& row : tampering_rows()) rows.push_back(std::move(row));
   add_runner(rows);
   return rows;
 }

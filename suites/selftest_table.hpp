@@ -32,6 +32,8 @@ struct SelftestRow {
   workloads::Sabotage sabotage = workloads::Sabotage::none;
   CheckResult (*scenario)(ScenarioContext& context) = nullptr;  ///< of rows without a cell
   int scenario_ranks = 1;
+  RuleTampering tampering = RuleTampering::none;  ///< of the scenario
+  std::string_view tampered_rule{};
   std::string mock;  ///< behaviour of a mock cell
   int mock_ranks = 1;
   std::optional<Verdict> expected;  ///< exactly this; absent: any failing verdict

@@ -1,16 +1,19 @@
 #include "harness/worker/training_executor.hpp"
 
 #include <exception>
+#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "harness/device_selection.hpp"
 #include "harness/selftest_plan.hpp"
 #include "harness/switch_names.hpp"
 #include "matrix/error.hpp"
+#include "reports/round_tally.hpp"
 #include "suites/cell_runner.hpp"
 #include "suites/comparison.hpp"
 #include "workloads/device/cuda/cuda_device.hpp"
@@ -39,6 +42,15 @@ std::unique_ptr<suites::TensorComparator> make_comparator(workloads::Device& dev
   return suites::create_device_comparator(device);
 }
 
+/// Memory of this process; 0 where the kernel does not say.
+double resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0.0;
+  double resident = 0.0;
+  if (!(file >> pages >> resident)) return 0.0;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
 RankReport failed_report(const Assignment& assignment, Verdict verdict, std::string detail) {
   RankReport report;
   report.rank = assignment.rank;
@@ -56,6 +68,9 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
     RankReport report = assignment.scenario.empty() ? run(assignment) : run_scenario(assignment);
     report.rank = assignment.rank;
     report.device = assignment.device;
+    if (const double bytes = resident_bytes(); bytes > 0.0) {
+      report.measurements[reports::worker_memory] = bytes;
+    }
     return report;
   } catch (const workloads::DeviceError& error) {
     // A peer that crashed or hung is reported by its own supervisor and is the first cause.
@@ -106,10 +121,15 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
   };
   const std::string_view name = assignment.scenario;
   if (name.starts_with(selftest_scenario)) {
+    const suites::SelftestRow& row =
+        selftest_row(name.substr(std::string_view(selftest_scenario).size()));
     context.device = &device();
+    context.tampering = row.tampering;
+    context.tampered_rule = row.tampered_rule;
     RankReport report;
-    report.checks.push_back(
-        selftest_row(name.substr(std::string_view(selftest_scenario).size())).scenario(context));
+    suites::CheckResult result = row.scenario(context);
+    if (result.check_id.empty()) result.check_id = row.check_id;
+    report.checks.push_back(std::move(result));
     return report;
   }
   using suites::CheckSubject;

@@ -13,10 +13,28 @@ constexpr std::string_view expandable_remedy =
 constexpr std::string_view expandable_consequence =
     "NCCL registers graph memory that is mapped in pieces: illegal accesses at replay";
 
+/// What the allocator and NCCL do, whatever the frameworks' tests of the variables see.
+bool registers_expandable_segments(const Facts& f) {
+  return f.platform.expandable_segments && f.nccl_registers_graph_memory();
+}
+
 constexpr Rule rows[] = {
     {.id = "expandable-segments-te",
      .subject = subject,
-     .rulesets = {Ruleset::seed, Ruleset::cgconform, Ruleset::megatron_lm_0_20},
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "transformer_engine with expandable segments, in whatever spelling, needs NCCL "
+                  "graph registration off, on every architecture",
+     .message = expandable_message,
+     .remedy = expandable_remedy,
+     .consequence = expandable_consequence,
+     .source = "AR:1961-1968, CG:2193-2199; decided by what is in effect, not by their string test",
+     .fields = {"cuda_graph_impl"},
+     .when = {G::te, G::expandable_segments},
+     .broken = registers_expandable_segments},
+    {.id = "expandable-segments-te",
+     .subject = subject,
+     .rulesets = {Ruleset::seed, Ruleset::megatron_lm_0_20},
      .layer = Layer::args,
      .statement = "transformer_engine with expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF "
                   "needs NCCL_GRAPH_REGISTER to be exactly 0, on every architecture",
@@ -65,7 +83,23 @@ constexpr Rule rows[] = {
          }},
     {.id = "expandable-segments-local-pre-sm100",
      .subject = subject,
-     .rulesets = {Ruleset::seed, Ruleset::cgconform, Ruleset::mcore_0_17},
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "per-layer local graphs with expandable segments, in whatever spelling, on an "
+                  "architecture before sm_100 need NCCL graph registration off",
+     .message = expandable_message,
+     .remedy = expandable_remedy,
+     .consequence = expandable_consequence,
+     .source = "CG:1428-1435 (8fd390d1fb); decided by what is in effect, not by its string test",
+     .fields = {"cuda_graph_impl"},
+     .when = {G::local_per_layer, G::expandable_segments},
+     .broken =
+         [](const Facts& f) {
+           return f.platform.compute_capability < 100 && registers_expandable_segments(f);
+         }},
+    {.id = "expandable-segments-local-pre-sm100",
+     .subject = subject,
+     .rulesets = {Ruleset::seed, Ruleset::mcore_0_17},
      .layer = Layer::build,
      .statement = "per-layer local graphs with expandable segments on an architecture before "
                   "sm_100 need NCCL_GRAPH_REGISTER to be 0",
@@ -92,13 +126,11 @@ constexpr Rule rows[] = {
      .source = "no framework checks it; the memory of the graph is registered all the same",
      .fields = {"cuda_graph_impl", "cuda_graph_scope"},
      .when = {G::full_iteration, G::expandable_segments},
-     .broken =
-         [](const Facts& f) {
-           return f.platform.expandable_segments && f.nccl_registers_graph_memory();
-         }},
+     .broken = registers_expandable_segments},
     {.id = "expandable-segments-untested",
      .subject = subject,
-     .rulesets = all,
+     .rulesets = {Ruleset::seed, Ruleset::mcore_0_17, Ruleset::mcore_0_20,
+                  Ruleset::megatron_lm_0_20, Ruleset::bridge_0_6},
      .layer = Layer::build,
      .action = Action::warn,
      .statement = "expandable segments under a spelling that the frameworks' test does not see "

@@ -26,8 +26,9 @@ constexpr int repetitions = 100;
 constexpr std::chrono::seconds refusal_limit{2};
 
 std::optional<std::string> find_difference(const TrainingConfig& config,
-                                           const PlatformSettings& platform) {
-  auto engine = violated_rules(config, platform);
+                                           const PlatformSettings& platform,
+                                           const ScenarioContext& context) {
+  auto engine = violated_rules(config, platform, context);
   std::sort(engine.begin(), engine.end());
   const auto oracle = oracle_violations(config, platform);
   if (engine == oracle) return std::nullopt;
@@ -37,13 +38,13 @@ std::optional<std::string> find_difference(const TrainingConfig& config,
 
 /// Every cell of the matrix at equal distances, in an order that visits all axes.
 std::optional<std::string> compare_matrix(const matrix::Expansion& expansion,
-                                          std::uint64_t offset) {
+                                          const ScenarioContext& context) {
   const std::uint64_t size = expansion.size();
   const std::uint64_t samples = std::min(size, matrix_samples);
   for (std::uint64_t i = 0; i < samples; ++i) {
-    const std::uint64_t index = (i * (size / samples) + offset) % size;
+    const std::uint64_t index = (i * (size / samples) + context.seed) % size;
     const matrix::Cell cell = expansion.cell(index);
-    if (const auto difference = find_difference(cell.config, cell.platform)) {
+    if (const auto difference = find_difference(cell.config, cell.platform, context)) {
       return fmt::format("{}: {}", expansion.name(index).id, *difference);
     }
   }
@@ -85,14 +86,14 @@ TrainingConfig many_violations() {
 CheckResult judge_against_oracle(ScenarioContext& context) {
   for (std::uint64_t i = 0; i < random_configurations; ++i) {
     const RandomConfig drawn = random_config(context.seed * random_configurations + i);
-    if (const auto difference = find_difference(drawn.config, drawn.platform)) {
+    if (const auto difference = find_difference(drawn.config, drawn.platform, context)) {
       return {.verdict = Verdict::fail_constraint_admitted,
               .detail = fmt::format("random configuration {}: {}",
                                     context.seed * random_configurations + i, *difference)};
     }
   }
   const matrix::Expansion full(matrix::load_matrix("full"));
-  if (const auto difference = compare_matrix(full, context.seed)) {
+  if (const auto difference = compare_matrix(full, context)) {
     return {.verdict = Verdict::fail_constraint_admitted, .detail = *difference};
   }
   return {.detail = fmt::format("{} random configurations and {} of {} cells of 'full' agree",
@@ -100,11 +101,11 @@ CheckResult judge_against_oracle(ScenarioContext& context) {
                                 full.size())};
 }
 
-CheckResult judge_side_effects(ScenarioContext& /*context*/) {
+CheckResult judge_side_effects(ScenarioContext& context) {
   const Holdings before;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < repetitions; ++i) {
-    if (violated_rules(many_violations(), {}).empty()) {
+    if (violated_rules(many_violations(), {}, context).empty()) {
       return {.verdict = Verdict::fail_constraint_admitted,
               .detail = "a configuration that breaks many rules was admitted"};
     }
@@ -122,9 +123,9 @@ CheckResult judge_side_effects(ScenarioContext& /*context*/) {
   return {.detail = fmt::format("{} refusals left nothing behind", repetitions)};
 }
 
-CheckResult judge_all_rules_listed(ScenarioContext& /*context*/) {
+CheckResult judge_all_rules_listed(ScenarioContext& context) {
   const TrainingConfig config = many_violations();
-  const auto rules = violated_rules(config, {});
+  const auto rules = violated_rules(config, {}, context);
   for (const std::string_view expected : oracle_violations(config, {})) {
     if (std::find(rules.begin(), rules.end(), expected) == rules.end()) {
       return {
@@ -133,7 +134,7 @@ CheckResult judge_all_rules_listed(ScenarioContext& /*context*/) {
     }
   }
   for (int i = 0; i < repetitions; ++i) {
-    if (violated_rules(config, {}) != rules) {
+    if (violated_rules(config, {}, context) != rules) {
       return {.verdict = Verdict::fail_nondeterminism,
               .detail = "the list of violated rules changes from one judgement to the next"};
     }
@@ -142,7 +143,7 @@ CheckResult judge_all_rules_listed(ScenarioContext& /*context*/) {
   TrainingConfig more = config;
   more.delay_wgrad_compute = true;
   more.gradient_accumulation_fusion = false;
-  const auto longer = violated_rules(more, {});
+  const auto longer = violated_rules(more, {}, context);
   if (longer.size() <= rules.size() ||
       !std::includes(longer.begin(), longer.end(), rules.begin(), rules.end(),
                      [&](std::string_view a, std::string_view b) {

@@ -13,6 +13,29 @@ using matrix::CudaGraphImpl;
 using matrix::CudaGraphModule;
 using matrix::TrainingConfig;
 
+namespace {
+
+void tamper(std::vector<std::string_view>& rules, const TrainingConfig& config,
+            const ScenarioContext& context) {
+  const auto found = std::find(rules.begin(), rules.end(), context.tampered_rule);
+  const bool fires = found != rules.end();
+  switch (context.tampering) {
+    case RuleTampering::none:
+      return;
+    case RuleTampering::dropped:
+      if (fires) rules.erase(found);
+      return;
+    case RuleTampering::weakened:
+      if (fires && config.cuda_graph_impl == CudaGraphImpl::transformer_engine) rules.erase(found);
+      return;
+    case RuleTampering::overeager:
+      if (!fires) rules.push_back(context.tampered_rule);
+      return;
+  }
+}
+
+}  // namespace
+
 TrainingConfig legal_local() {
   TrainingConfig config;
   config.cuda_graph_impl = CudaGraphImpl::local;
@@ -41,21 +64,32 @@ TrainingConfig legal_moe(CudaGraphImpl impl) {
   return config;
 }
 
+TrainingConfig with_scope(TrainingConfig config, matrix::CudaGraphScope scope) {
+  config.cuda_graph_scope = scope;
+  return config;
+}
+
 std::vector<std::string_view> violated_rules(const TrainingConfig& config,
-                                             const matrix::PlatformSettings& platform) {
+                                             const matrix::PlatformSettings& platform,
+                                             const ScenarioContext& context,
+                                             matrix::Ruleset ruleset) {
   matrix::Evaluation evaluation;
-  matrix::evaluate(matrix::Ruleset::cgconform, config, platform, evaluation);
+  const matrix::Layers layers = ruleset == matrix::Ruleset::cgconform
+                                    ? matrix::all_layers
+                                    : matrix::Layers{matrix::Layer::config};
+  matrix::evaluate(ruleset, layers, config, platform, evaluation);
   std::vector<std::string_view> rules;
   for (const matrix::RuleIndex rule : evaluation.violations) {
     rules.push_back(matrix::rule_id(rule));
   }
+  tamper(rules, config, context);
   return rules;
 }
 
-CheckResult judge_cases(const std::vector<ConstraintCase>& cases) {
+CheckResult judge_cases(const std::vector<ConstraintCase>& cases, const ScenarioContext& context) {
   std::size_t refused = 0;
   for (const ConstraintCase& one : cases) {
-    const auto rules = violated_rules(one.config, one.platform);
+    const auto rules = violated_rules(one.config, one.platform, context, one.ruleset);
     if (one.rule.empty() && !rules.empty()) {
       return {
           .verdict = Verdict::fail_constraint_admitted,

@@ -4,6 +4,7 @@
 
 #include "suites/checks/constraint_audits.hpp"
 #include "suites/checks/constraint_cases.hpp"
+#include "suites/checks/constraint_tables.hpp"
 #include "suites/checks/families.hpp"
 
 namespace cgconform::suites::checks {
@@ -30,13 +31,8 @@ constexpr std::array module_names{
     ModuleName{CudaGraphModule::mamba, "mamba"},
 };
 
-TrainingConfig with_scope(TrainingConfig config, CudaGraphScope scope) {
-  config.cuda_graph_scope = scope;
-  return config;
-}
-
 /// CON-01
-CheckResult judge_full_iteration_alone(ScenarioContext& /*context*/) {
+CheckResult judge_full_iteration_alone(ScenarioContext& context) {
   std::vector<ConstraintCase> cases{{"full_iteration alone", legal_full_iteration(), {}, ""}};
   const TrainingConfig moe = legal_moe(CudaGraphImpl::local);
   for (const ModuleName& module : module_names) {
@@ -51,11 +47,11 @@ CheckResult judge_full_iteration_alone(ScenarioContext& /*context*/) {
                      {},
                      ""});
   }
-  return judge_cases(cases);
+  return judge_cases(cases, context);
 }
 
 /// CON-02
-CheckResult judge_moe_with_router(ScenarioContext& /*context*/) {
+CheckResult judge_moe_with_router(ScenarioContext& context) {
   constexpr CudaGraphScope both{CudaGraphModule::moe, CudaGraphModule::moe_router};
   std::vector<ConstraintCase> cases;
   for (const auto& [impl, name] :
@@ -75,7 +71,7 @@ CheckResult judge_moe_with_router(ScenarioContext& /*context*/) {
                      {},
                      ""});
   }
-  return judge_cases(cases);
+  return judge_cases(cases, context);
 }
 
 TrainingConfig with_full_recompute(TrainingConfig config, RecomputeMethod method) {
@@ -86,7 +82,7 @@ TrainingConfig with_full_recompute(TrainingConfig config, RecomputeMethod method
 }
 
 /// CON-08
-CheckResult judge_full_recompute(ScenarioContext& /*context*/) {
+CheckResult judge_full_recompute(ScenarioContext& context) {
   constexpr std::string_view rule = "recompute-full-needs-full-iteration";
   TrainingConfig eager = legal_local();
   eager.cuda_graph_impl = CudaGraphImpl::none;
@@ -115,7 +111,7 @@ CheckResult judge_full_recompute(ScenarioContext& /*context*/) {
     }
   }
   cases.push_back({"local without recompute", legal_local(), {}, ""});
-  return judge_cases(cases);
+  return judge_cases(cases, context);
 }
 
 TrainingConfig with_nan_checks(TrainingConfig config) {
@@ -126,15 +122,16 @@ TrainingConfig with_nan_checks(TrainingConfig config) {
 }
 
 /// CON-14
-CheckResult judge_nan_checks(ScenarioContext& /*context*/) {
-  return judge_cases({
+CheckResult judge_nan_checks(ScenarioContext& context) {
+  const std::vector<ConstraintCase> cases{
       {"full_iteration with host NaN checks",
        with_nan_checks(legal_full_iteration()),
        {},
        "full-iter-nan-check"},
       {"full_iteration without", legal_full_iteration(), {}, ""},
       {"layers of local with host NaN checks", with_nan_checks(legal_local()), {}, ""},
-  });
+  };
+  return judge_cases(cases, context);
 }
 
 }  // namespace
@@ -147,9 +144,27 @@ std::span<const CheckDefinition> constraint_checks() {
                            .scenario = scenario};
   };
   static constexpr std::array table{
-      row("CON-01", judge_full_iteration_alone), row("CON-02", judge_moe_with_router),
-      row("CON-08", judge_full_recompute),       row("CON-14", judge_nan_checks),
-      row("CON-20", judge_against_oracle),       row("CON-22", judge_side_effects),
+      row("CON-01", judge_full_iteration_alone),
+      row("CON-02", judge_moe_with_router),
+      row("CON-03", judge_preprocess_with_router),
+      row("CON-04", judge_moe_scopes_need_experts),
+      row("CON-05", judge_mlp_scope_needs_dense_layer),
+      row("CON-06", judge_moe_scope_needs_padding),
+      row("CON-07", judge_preprocess_stays_on_device),
+      row("CON-08", judge_full_recompute),
+      row("CON-09", judge_moe_recompute_with_router),
+      row("CON-10", judge_attention_dropout_recomputed),
+      row("CON-11", judge_hidden_dropout_recomputed),
+      row("CON-12", judge_router_jitter_recomputed),
+      row("CON-13", judge_expandable_segments),
+      row("CON-14", judge_nan_checks),
+      row("CON-15", judge_offloading),
+      row("CON-16", judge_overlap_and_delayed_gradients),
+      row("CON-18", judge_scopes_without_graphs),
+      row("CON-19", judge_spellings),
+      row("CON-20", judge_against_oracle),
+      row("CON-21", judge_same_verdict_on_all_ranks),
+      row("CON-22", judge_side_effects),
       row("CON-23", judge_all_rules_listed),
   };
   return table;

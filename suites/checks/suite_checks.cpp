@@ -2,6 +2,7 @@
 
 #include "suites/checks/expansion_audit.hpp"
 #include "suites/checks/families.hpp"
+#include "suites/checks/selection_checks.hpp"
 
 namespace cgconform::suites::checks {
 
@@ -18,6 +19,14 @@ std::span<const CheckDefinition> suite_checks() {
       CheckDefinition{
           .id = "SUI-04", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{.id = "SUI-05", .subject = CheckSubject::runner, .failure = Verdict::hang},
+      CheckDefinition{.id = "SUI-07",
+                      .subject = CheckSubject::run_scenario,
+                      .failure = Verdict::fail_suite,
+                      .scenario = judge_selection},
+      CheckDefinition{.id = "SUI-08",
+                      .subject = CheckSubject::run_scenario,
+                      .failure = Verdict::fail_suite,
+                      .scenario = judge_empty_selection},
   };
   return table;
 }

@@ -230,12 +230,12 @@ TEST(Journal, TellsFirstAttemptsFromFinalResults) {
   first.provisional = true;
   contents.results = {first, result("bb", suites::Verdict::pass)};
   auto histories = cell_histories(contents);
-  EXPECT_FALSE(histories.at("aa").final);
-  EXPECT_EQ(histories.at("bb").final->verdict, suites::Verdict::pass);
+  EXPECT_FALSE(histories.at({"aa", 0}).final);
+  EXPECT_EQ(histories.at({"bb", 0}).final->verdict, suites::Verdict::pass);
   contents.results.push_back(result("aa", suites::Verdict::flaky));
   histories = cell_histories(contents);
-  EXPECT_EQ(histories.at("aa").first_attempt->verdict, suites::Verdict::crash);
-  EXPECT_EQ(histories.at("aa").final->verdict, suites::Verdict::flaky);
+  EXPECT_EQ(histories.at({"aa", 0}).first_attempt->verdict, suites::Verdict::crash);
+  EXPECT_EQ(histories.at({"aa", 0}).final->verdict, suites::Verdict::flaky);
 }
 
 TEST(Journal, NamesTheLineThatIsNoVerdict) {

@@ -53,6 +53,24 @@ TEST(Suggest, KeepsGraphsOnWhereASmallChangeIsEnough) {
   EXPECT_EQ(repairs.front().changes.front().to, "false");
 }
 
+TEST(Suggest, TakesMethodAndLayersAwayWithFullRecompute) {
+  TrainingConfig config = tracked(CudaGraphImpl::transformer_engine, {M::mlp});
+  config.recompute_granularity = RecomputeGranularity::full;
+  config.recompute_method = RecomputeMethod::uniform;
+  config.recompute_num_layers = 2;
+  const std::vector<Repair> repairs =
+      suggest_repairs(Ruleset::mcore_0_20, all_layers, config, {}, 8);
+  bool seen = false;
+  for (const Repair& repair : repairs) {
+    const std::vector<std::string> names = names_of(repair);
+    if (std::find(names.begin(), names.end(), "recompute_granularity") == names.end()) continue;
+    seen = true;
+    EXPECT_NE(std::find(names.begin(), names.end(), "recompute_method"), names.end());
+    EXPECT_NE(std::find(names.begin(), names.end(), "recompute_num_layers"), names.end());
+  }
+  EXPECT_TRUE(seen);
+}
+
 TEST(Suggest, ChangesTheEnvironmentWhereThatIsTheRule) {
   const TrainingConfig config = tracked(CudaGraphImpl::transformer_engine, {M::attn});
   PlatformSettings platform;

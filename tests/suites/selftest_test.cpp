@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "suites/selftest_tampering.hpp"
 #include "tests/suites/gang_scenario.hpp"
 #include "tests/suites/in_process_cell.hpp"
 
@@ -54,7 +55,7 @@ TEST(SelftestTable, HoldsTheControlsTheSabotagesAndTheRunnerRows) {
   std::set<workloads::Sabotage> sabotages;
   for (const SelftestRow& row : selftest_table()) {
     ids.insert(row.id);
-    if (row.kind == SelftestKind::sabotage) sabotages.insert(row.sabotage);
+    if (row.sabotage != workloads::Sabotage::none) sabotages.insert(row.sabotage);
   }
   for (const char* id : {"C1", "C3", "C8", "C10", "C11", "C12", "runner/segfault", "runner/hang",
                          "runner/exit_zero"}) {
@@ -133,6 +134,19 @@ TEST(SelftestScenarios, OfAGangEndAsTheTableSays) {
     EXPECT_TRUE(selftest_holds(row, result, why)) << row.id << ": " << why;
   }
   EXPECT_EQ(rows, 3);
+}
+
+TEST(SelftestTampering, TurnsTheCheckRedThatGuardsTheRule) {
+  int tampered = 0;
+  for (const SelftestRow& row : tampering_rows()) {
+    ScenarioContext context{
+        .seed = 1, .tampering = row.tampering, .tampered_rule = row.tampered_rule};
+    const CheckResult result = row.scenario(context);
+    EXPECT_EQ(result.verdict, row.expected) << row.id << ": " << result.detail;
+    EXPECT_NE(find_check(row.check_id), nullptr) << row.id;
+    tampered += row.tampering == RuleTampering::none ? 0 : 1;
+  }
+  EXPECT_GT(tampered, 70);
 }
 
 TEST(SelftestControls, PassOnFurtherSeeds) {
