@@ -38,7 +38,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.num_moe_experts.has_value(); }},
     Feature{"Mamba layers", missing, missing,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
-    Feature{"recompute", missing, missing,
+    Feature{"recompute", built, missing,
             [](const Cell& cell) {
               return cell.config.recompute_granularity != RecomputeGranularity::none;
             }},
@@ -64,8 +64,13 @@ constexpr std::array feature_rows{
             }},
     Feature{"fp8 and fp4", missing, missing,
             [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none || cell.config.fp4; }},
-    Feature{"optimizer graph", missing, missing,
+    Feature{"optimizer graph", built, missing,
             [](const Cell& cell) { return cell.config.optimizer_cuda_graph; }},
+    Feature{"optimizer graph without other graphs", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.optimizer_cuda_graph &&
+                     cell.config.cuda_graph_impl == CudaGraphImpl::none;
+            }},
     Feature{"activation offloading", missing, missing,
             [](const Cell& cell) {
               return cell.config.cpu_offloading || cell.config.fine_grained_activation_offloading;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -33,6 +35,53 @@ bool selects_dense_layers(const matrix::Cell& cell) {
          scope.contains(CudaGraphModule::mlp);
 }
 
+/// Plans what has its own count of calls: iterations of one kind, training or validation, or the
+/// optimizer's steps.
+class CallCounter {
+ public:
+  CallCounter(CoveragePlan& plan, std::int32_t warmup, const PlannedGraph& graph)
+      : plan_(plan), warmup_(warmup), graph_(graph) {}
+
+  void run(std::int32_t step) {
+    if (calls_ == warmup_) {
+      index_ = static_cast<std::int32_t>(plan_.graphs.size());
+      graph_.capture_step = step;
+      plan_.graphs.push_back(graph_);
+    }
+    ++calls_;
+    PlannedExecution execution{.step = step, .validation = graph_.validation, .graph = index_};
+    if (graph_.optimizer) execution.scope = optimizer_scope;
+    if (index_ >= 0) {
+      execution.replayed = true;
+      ++plan_.graphs[static_cast<std::size_t>(index_)].launches;
+    }
+    plan_.executions.push_back(std::move(execution));
+  }
+
+ private:
+  CoveragePlan& plan_;
+  std::int32_t warmup_;
+  PlannedGraph graph_;
+  std::int32_t calls_ = 0;
+  std::int32_t index_ = -1;
+};
+
+/// The optimizer's steps, where they are graphs.
+class OptimizerPlanner {
+ public:
+  OptimizerPlanner(CoveragePlan& plan, const matrix::Cell& cell)
+      : counter_(plan, cell.config.cuda_graph_warmup_steps, {.optimizer = true}),
+        captured_(captures_optimizer(cell)) {}
+
+  void run(std::int32_t step) {
+    if (captured_) counter_.run(step);
+  }
+
+ private:
+  CallCounter counter_;
+  bool captured_;
+};
+
 class LocalPlanner {
  public:
   LocalPlanner(const matrix::Cell& cell, int rank)
@@ -43,6 +92,7 @@ class LocalPlanner {
 
   CoveragePlan plan() {
     if (captures_) plan_graphs();
+    OptimizerPlanner optimizer(plan_, cell_);
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
         PlannedExecution execution{
@@ -50,6 +100,7 @@ class LocalPlanner {
         if (captures_ && step > 0 && has_graphs(cell_, layer)) replay(execution);
         plan_.executions.push_back(execution);
       });
+      optimizer.run(step);
       if (!validates_after(cell_, step)) continue;
       for_each_layer(chunks_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
         plan_.executions.push_back({.step = step,
@@ -128,6 +179,7 @@ class CallablePlanner {
         captured_at_ >= 0 && std::any_of(pieces_.begin(), pieces_.end(),
                                          [](const Piece& piece) { return piece.captured; });
     if (captures) plan_graphs();
+    OptimizerPlanner optimizer(plan_, cell_);
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       const bool from_graphs = captures && step >= captured_at_;
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
@@ -140,6 +192,7 @@ class CallablePlanner {
                                       .forward = pass.forward});
         }
       });
+      optimizer.run(step);
       if (!validates_after(cell_, step)) continue;
       for_each_layer(chunks_, validation_passes(cell_), [&](const Pass& pass, std::int32_t layer) {
         plan_.executions.push_back({.step = step,
@@ -198,41 +251,15 @@ class CallablePlanner {
   std::map<GraphKey, std::int32_t> index_;
 };
 
-/// Plans the iterations of one kind, training or validation, with their own count of calls.
-class IterationCounter {
- public:
-  IterationCounter(CoveragePlan& plan, std::int32_t warmup, bool validation)
-      : plan_(plan), warmup_(warmup), validation_(validation) {}
-
-  void run(std::int32_t step) {
-    if (calls_ == warmup_) {
-      graph_ = static_cast<std::int32_t>(plan_.graphs.size());
-      plan_.graphs.push_back({.validation = validation_, .capture_step = step});
-    }
-    ++calls_;
-    PlannedExecution execution{.step = step, .validation = validation_, .graph = graph_};
-    if (graph_ >= 0) {
-      execution.replayed = true;
-      ++plan_.graphs[static_cast<std::size_t>(graph_)].launches;
-    }
-    plan_.executions.push_back(execution);
-  }
-
- private:
-  CoveragePlan& plan_;
-  std::int32_t warmup_;
-  bool validation_;
-  std::int32_t calls_ = 0;
-  std::int32_t graph_ = -1;
-};
-
 CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
   CoveragePlan plan;
   const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
-  IterationCounter training(plan, warmup, false);
-  IterationCounter validation(plan, warmup, true);
+  CallCounter training(plan, warmup, {});
+  CallCounter validation(plan, warmup, {.validation = true});
+  OptimizerPlanner optimizer(plan, cell);
   for (std::int32_t step = 0; step < planned_steps(cell); ++step) {
     training.run(step);
+    optimizer.run(step);
     if (validates_after(cell, step)) validation.run(step);
   }
   return plan;
@@ -240,8 +267,17 @@ CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
 
 }  // namespace
 
-bool runs_before_capture(const matrix::Cell& cell) {
-  return !is_full_iteration(cell) || cell.config.cuda_graph_warmup_steps > 0;
+bool captures_iterations(const matrix::Cell& cell) {
+  return is_full_iteration(cell);
+}
+
+bool captures_optimizer(const matrix::Cell& cell) {
+  return cell.config.optimizer_cuda_graph && cell.config.cuda_graph_impl != CudaGraphImpl::none;
+}
+
+bool runs_before_capture(const matrix::Cell& cell, std::string_view scope) {
+  const bool by_its_count = is_full_iteration(cell) || scope == optimizer_scope;
+  return !by_its_count || cell.config.cuda_graph_warmup_steps > 0;
 }
 
 std::int32_t planned_steps(const matrix::Cell& cell) {
@@ -252,7 +288,9 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
     needed = captured_at + 1 + replays_after_capture;
     needed = std::max(needed, cell.shape.eval_interval * (captured_at + 2));
   } else if (cell.config.cuda_graph_impl == CudaGraphImpl::local) {
-    needed = 1 + replays_after_capture;
+    const std::int32_t optimizer_warmup =
+        captures_optimizer(cell) ? std::max(cell.config.cuda_graph_warmup_steps, 0) : 0;
+    needed = optimizer_warmup + 1 + replays_after_capture;
   } else if (cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine) {
     needed = std::max(cell.config.cuda_graph_warmup_steps, 0) + 1 + replays_after_capture;
   }
@@ -276,6 +314,7 @@ CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
 std::string execution_text(const PlannedExecution& execution) {
   std::string text = fmt::format("step {}", execution.step);
   if (execution.validation) text += " validation";
+  if (execution.scope == optimizer_scope) return text + " optimizer";
   if (execution.layer < 0) return text + " iteration";
   return text + fmt::format(" micro-batch {} layer {}{}{} {}", execution.microbatch,
                             execution.layer, execution.scope.empty() ? "" : " ", execution.scope,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "matrix/cell.hpp"
@@ -14,11 +15,13 @@ struct PlannedGraph {
   std::int32_t microbatch = -1;
   bool forward = true;
   bool validation = false;
+  bool optimizer = false;  ///< of the optimizer's step; layer and micro-batch do not apply
   std::int32_t capture_step = -1;
   std::uint64_t launches = 0;  ///< over the whole leg
 };
 
-/// One execution of a layer, or of a whole iteration (layer and micro-batch -1).
+/// One execution of a layer, of a whole iteration (layer and micro-batch -1), or of the optimizer
+/// (likewise, with the scope `optimizer`).
 struct PlannedExecution {
   std::int32_t step = -1;
   std::int32_t microbatch = -1;
@@ -38,8 +41,17 @@ struct CoveragePlan {
   std::vector<PlannedExecution> executions;  ///< in execution order
 };
 
-/// True where a body has run eagerly before it is captured; an iteration without warm-up has not.
-bool runs_before_capture(const matrix::Cell& cell);
+/// Scope of the optimizer's graph and executions.
+constexpr std::string_view optimizer_scope = "optimizer";
+
+/// True where a body of this scope has run eagerly before it is captured; an iteration or an
+/// optimizer without warm-up has not.
+bool runs_before_capture(const matrix::Cell& cell, std::string_view scope);
+
+/// True where whole iterations are graphs.
+bool captures_iterations(const matrix::Cell& cell);
+/// True where the optimizer's step is a graph of its own, beside other graphs.
+bool captures_optimizer(const matrix::Cell& cell);
 
 /// Training steps of a cell's legs: as many as its shape says, but enough that every training graph
 /// is replayed in two further steps and the validation graph in one.
@@ -59,6 +71,9 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 /// - `full_iteration`: `cuda_graph_warmup_steps` eager iterations, then the next one is captured
 /// and
 ///   replayed in the same step, as are all after it; validation likewise with its own count.
+/// With `optimizer_cuda_graph` the optimizer's step after each training iteration runs eagerly
+/// `cuda_graph_warmup_steps` times, is captured and replayed in the next step, and replayed in all
+/// after it.
 /// Throws InternalError for implementations that are not built.
 CoveragePlan plan_coverage(const matrix::Cell& cell, int rank);
 

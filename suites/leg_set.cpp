@@ -49,6 +49,11 @@ bool may_be_inside_graph(ObservedQuantity quantity) {
          quantity == ObservedQuantity::dropout_mask;
 }
 
+/// What one leg computes again and the other may keep: seen in both or left out.
+bool may_be_in_one_leg_only(ObservedQuantity quantity) {
+  return quantity == ObservedQuantity::recomputed_mask;
+}
+
 bool is_among(ObservedQuantity quantity, std::initializer_list<ObservedQuantity> quantities) {
   return std::find(quantities.begin(), quantities.end(), quantity) != quantities.end();
 }
@@ -65,6 +70,27 @@ LegRequest eager_repeat_leg() {
 
 LegRequest graph_leg() {
   return {.kind = LegKind::graph, .replay_seed = plain_replay_seed};
+}
+
+LegRequest eager_leg_without_recompute() {
+  return {.without_recompute = true};
+}
+
+LegRequest graph_leg_without_recompute() {
+  LegRequest leg = graph_leg();
+  leg.without_recompute = true;
+  return leg;
+}
+
+LegRequest eager_leg_of(std::int32_t steps) {
+  return {.steps = steps};
+}
+
+LegRequest graph_leg_of(std::int32_t steps, std::int32_t warmup_steps) {
+  LegRequest leg = graph_leg();
+  leg.steps = steps;
+  leg.warmup_steps = warmup_steps;
+  return leg;
 }
 
 LegRequest instrumented_eager_leg() {
@@ -91,6 +117,9 @@ std::string leg_name(const LegRequest& request) {
   if (request.timed) name += " timed";
   if (request.without_validation) name += " without validation";
   if (request.repetition > 0) name += fmt::format(" repeat {}", request.repetition);
+  if (request.warmup_steps >= 0) name += fmt::format(" warm-up {}", request.warmup_steps);
+  if (request.steps > 0) name += fmt::format(" of {} steps", request.steps);
+  if (request.without_recompute) name += " without recompute";
   return name;
 }
 
@@ -159,6 +188,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
     const auto found = actual_index.find(expected_keys[i]);
     if (found == actual_index.end()) {
       if (!sees_inside_graphs && may_be_inside_graph(observation.quantity)) continue;
+      if (may_be_in_one_leg_only(observation.quantity)) continue;
       outcome.missing_in_actual = true;
     } else {
       matched[found->second] = true;
@@ -170,7 +200,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
     difference.outcomes.push_back(std::move(outcome));
   }
   for (std::size_t i = 0; i < actual_keys.size(); ++i) {
-    if (matched[i]) continue;
+    if (matched[i] || may_be_in_one_leg_only(actual_observations[i].quantity)) continue;
     difference.outcomes.push_back({.quantity = actual_observations[i].quantity,
                                    .where = actual_observations[i].where,
                                    .missing_in_expected = true});

@@ -27,6 +27,11 @@ workloads::LegRequest instrumented_graph_leg();
 workloads::LegRequest timed_graph_leg();
 /// The graph leg with its validation steps left out.
 workloads::LegRequest unvalidated_graph_leg();
+workloads::LegRequest eager_leg_without_recompute();
+workloads::LegRequest graph_leg_without_recompute();
+/// Legs of so many steps; the graph leg with another warm-up than the cell's.
+workloads::LegRequest eager_leg_of(std::int32_t steps);
+workloads::LegRequest graph_leg_of(std::int32_t steps, std::int32_t warmup_steps);
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
 std::string leg_name(const workloads::LegRequest& request);
 
@@ -51,7 +56,7 @@ struct ObservationOutcome {
 
 /// Every observation of two legs side by side, in the execution order of the first. Tensors that
 /// live inside a graph can be seen in instrumented legs only; where a plain graph leg lacks them
-/// they are left out.
+/// they are left out. So are masks drawn again that only one of the legs drew again.
 struct LegDifference {
   std::vector<ObservationOutcome> outcomes;
 

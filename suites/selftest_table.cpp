@@ -40,7 +40,9 @@ Cell small_model() {
 }
 
 Cell local_layers() {
-  return small_model();
+  Cell cell = small_model();
+  cell.shape.eval_interval = 2;
+  return cell;
 }
 
 Cell local_pipeline() {
@@ -54,6 +56,20 @@ Cell local_pipeline() {
 Cell full_iteration() {
   Cell cell = small_model();
   cell.config.cuda_graph_scope = {CudaGraphModule::full_iteration};
+  cell.shape.eval_interval = 1;
+  return cell;
+}
+
+Cell recomputed_iteration() {
+  Cell cell = full_iteration();
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
+  cell.config.recompute_method = matrix::RecomputeMethod::uniform;
+  cell.config.recompute_num_layers = 1;
+  return cell;
+}
+
+Cell with_optimizer_graph(Cell cell) {
+  cell.config.optimizer_cuda_graph = true;
   return cell;
 }
 
@@ -66,6 +82,7 @@ Cell full_iteration_pipeline() {
 Cell callables() {
   Cell cell = small_model();
   cell.config.cuda_graph_impl = CudaGraphImpl::transformer_engine;
+  cell.shape.eval_interval = 2;
   return cell;
 }
 
@@ -97,6 +114,8 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F06", Verdict::fail_schedule_order, "CON-17"},
     FaultExpectation{"F07d", Verdict::fail_rng_state, "NUM-25"},
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
+    FaultExpectation{"F09", Verdict::fail_rng_recompute, "NUM-12"},
+    FaultExpectation{"F11", Verdict::fail_state_frozen, "NUM-17"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
     FaultExpectation{"F19", Verdict::fail_capture, "LIF-01", {"local", "full-iteration-pipeline"}},
@@ -210,12 +229,10 @@ void add_controls(std::vector<SelftestRow>& rows) {
                   .statement = "validation every second step with its own graph and buffers",
                   .cell = validated,
                   .expected = Verdict::pass});
-  Cell validated_layers = local_layers();
-  validated_layers.shape.eval_interval = 2;
   rows.push_back({.id = "C10/local",
                   .kind = SelftestKind::control,
                   .statement = "eager validation between replays of layer graphs",
-                  .cell = validated_layers,
+                  .cell = local_layers(),
                   .expected = Verdict::pass});
   Cell interleaved = callables_pipeline();
   interleaved.config.virtual_pipeline_model_parallel_size = 2;
@@ -252,7 +269,10 @@ void add_faults(std::vector<SelftestRow>& rows) {
   for (const FaultRow& fault : workloads::fault_table()) {
     const FaultExpectation& expectation = expectation_of(fault);
     for (const SelftestCell& base : selftest_cells()) {
-      if (!fault.applies(base.cell) || !expectation.runs_on(base.name)) continue;
+      if (!fault.applies(base.cell) || !fault.id.starts_with(base.only) ||
+          !expectation.runs_on(base.name)) {
+        continue;
+      }
       rows.push_back({.id = fmt::format("{}/{}", fault.id, base.name),
                       .kind = SelftestKind::fault,
                       .statement = std::string(fault.injection),
@@ -289,7 +309,10 @@ void add_special_faults(std::vector<SelftestRow>& rows) {
 void add_sabotages(std::vector<SelftestRow>& rows) {
   for (const SabotageRow& sabotage : sabotage_rows) {
     for (const SelftestCell& base : selftest_cells()) {
-      if (sabotage.applies != nullptr && !sabotage.applies(base.cell)) continue;
+      if (!sabotage.name.starts_with(base.only) ||
+          (sabotage.applies != nullptr && !sabotage.applies(base.cell))) {
+        continue;
+      }
       rows.push_back({.id = fmt::format("{}/{}", sabotage.name, base.name),
                       .kind = SelftestKind::sabotage,
                       .statement = std::string(sabotage.name),
@@ -348,12 +371,15 @@ std::string_view selftest_kind_name(SelftestKind kind) {
 
 std::span<const SelftestCell> selftest_cells() {
   static const std::vector<SelftestCell> cells{
-      {"local", local_layers()},
-      {"local-pipeline", local_pipeline()},
-      {"full-iteration", full_iteration()},
-      {"full-iteration-pipeline", full_iteration_pipeline()},
-      {"transformer-engine", callables()},
-      {"transformer-engine-pipeline", callables_pipeline()},
+      {"local", local_layers(), ""},
+      {"local-pipeline", local_pipeline(), ""},
+      {"full-iteration", full_iteration(), ""},
+      {"full-iteration-pipeline", full_iteration_pipeline(), ""},
+      {"transformer-engine", callables(), ""},
+      {"transformer-engine-pipeline", callables_pipeline(), ""},
+      {"recompute", recomputed_iteration(), "F09"},
+      {"optimizer", with_optimizer_graph(full_iteration()), "F11"},
+      {"local-optimizer", with_optimizer_graph(local_layers()), "F11"},
   };
   return cells;
 }

@@ -53,6 +53,8 @@ bool selftest_holds(const SelftestRow& row, const CellResult& result, std::strin
 struct SelftestCell {
   std::string_view name;
   matrix::Cell cell;
+  /// Ids of the faults and names of the sabotages run on it start with this; empty: all that apply.
+  std::string_view only;
 };
 std::span<const SelftestCell> selftest_cells();
 

@@ -130,7 +130,8 @@ CheckResult judge_capture_completeness(JudgeContext& context) {
         return fail(Verdict::fail_coverage, leg,
                     fmt::format("capture '{}' left no graph", audit.graph));
       }
-      if (auto missing = find_missing_node(audit, *graph, runs_before_capture(context.cell))) {
+      if (auto missing =
+              find_missing_node(audit, *graph, runs_before_capture(context.cell, graph->scope))) {
         return fail(Verdict::fail_coverage, leg, *missing);
       }
       ++graphs;

@@ -50,7 +50,6 @@ std::vector<Successive> successive_masks(const std::vector<Observation>& observa
     const auto previous = last.find(place);
     if (previous != last.end()) {
       const auto& before = observations[previous->second].where;
-      // Recompute draws the mask of its forward again, at the same step and micro-batch.
       const bool drawn_anew =
           before.step != mask.where.step || before.microbatch != mask.where.microbatch;
       if (drawn_anew) pairs.emplace_back(previous->second, i);
@@ -101,7 +100,12 @@ CheckResult judge_dropout_masks(JudgeContext& context) {
   const auto* first =
       difference.first({ObservedQuantity::dropout_mask, ObservedQuantity::rng_state});
   if (first != nullptr) {
-    return {.verdict = Verdict::fail_rng_state,
+    // A recompute that draws from the live state moves it on for all that is drawn later.
+    const auto* earliest =
+        difference.first({ObservedQuantity::dropout_mask, ObservedQuantity::rng_state,
+                          ObservedQuantity::recomputed_mask});
+    const bool by_recompute = earliest->quantity == ObservedQuantity::recomputed_mask;
+    return {.verdict = by_recompute ? Verdict::fail_rng_recompute : Verdict::fail_rng_state,
             .detail = fmt::format("{} differs from eager's at the same counter",
                                   location_text(first->where)),
             .divergence = divergence_of(*first)};

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "suites/checks/leg_choice.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -32,6 +33,8 @@ LaunchAgreements needed_agreements(const LegRecord& record) {
   LaunchAgreements needed;
   std::set<std::pair<std::int32_t, bool>> calls_of_layers;
   for (const ExecutionRecord& execution : record.executions) {
+    // No rank waits for another in the optimizer's step.
+    if (execution.scope == optimizer_scope) continue;
     if (execution.layer >= 0) {
       calls_of_layers.insert({execution.step, execution.validation});
     } else if (!execution.replayed) {
@@ -41,9 +44,9 @@ LaunchAgreements needed_agreements(const LegRecord& record) {
     }
   }
   needed.eager += calls_of_layers.size();
-  needed.captures = static_cast<std::uint64_t>(
-      std::count_if(record.graphs.begin(), record.graphs.end(),
-                    [](const GraphRecord& graph) { return graph.layer < 0; }));
+  needed.captures = static_cast<std::uint64_t>(std::count_if(
+      record.graphs.begin(), record.graphs.end(),
+      [](const GraphRecord& graph) { return graph.layer < 0 && graph.scope != optimizer_scope; }));
   return needed;
 }
 

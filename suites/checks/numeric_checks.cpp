@@ -6,10 +6,13 @@
 
 #include "suites/cell_plan.hpp"
 #include "suites/checks/comparator_cases.hpp"
+#include "suites/checks/difference_text.hpp"
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
+#include "suites/checks/state_checks.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/tolerance.hpp"
 
@@ -25,23 +28,6 @@ constexpr Quantities gradient_quantities{ObservedQuantity::layer_grad_input,
                                          ObservedQuantity::main_grad};
 constexpr Quantities update_quantities{ObservedQuantity::weight, ObservedQuantity::optimizer_state};
 constexpr Quantities accumulated_quantities{ObservedQuantity::main_grad};
-
-std::string describe(const ObservationOutcome& outcome, const LegRequest& expected,
-                     const LegRequest& actual) {
-  if (outcome.missing_in_actual) {
-    return fmt::format("the {} leg has no {}", leg_name(actual), location_text(outcome.where));
-  }
-  if (outcome.missing_in_expected) {
-    return fmt::format("the {} leg has no {}", leg_name(expected), location_text(outcome.where));
-  }
-  const Comparison& comparison = outcome.comparison;
-  return fmt::format(
-      "{}: {} of {} elements of the {} leg differ from the {} leg, first at {}: {} "
-      "expected, {} seen",
-      location_text(outcome.where), comparison.bad_count, comparison.element_count,
-      leg_name(actual), leg_name(expected), comparison.first_bad_index, comparison.expected,
-      comparison.actual);
-}
 
 /// Where all that led to them is equal and accumulated gradients are the first to differ, the fault
 /// lies in how gradients are accumulated, zeroed or stored.
@@ -76,7 +62,7 @@ std::optional<CheckResult> judge_repeat(JudgeContext& context, Quantities quanti
   const ObservationOutcome* first = difference.first(quantities);
   if (first == nullptr) return std::nullopt;
   return CheckResult{.verdict = Verdict::fail_nondeterminism,
-                     .detail = describe(*first, eager_leg(), eager_repeat_leg()),
+                     .detail = describe_difference(*first, eager_leg(), eager_repeat_leg()),
                      .divergence = divergence_of(*first)};
 }
 
@@ -87,7 +73,7 @@ CheckResult judge_equality(JudgeContext& context, Quantities quantities) {
     const LegDifference& difference = context.legs.difference(expected, actual);
     if (const ObservationOutcome* first = difference.first(quantities)) {
       return {.verdict = diagnose(difference, *first),
-              .detail = describe(*first, expected, actual),
+              .detail = describe_difference(*first, expected, actual),
               .divergence = divergence_of(*first)};
     }
     compared += difference.compared(quantities);
@@ -142,11 +128,36 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = cells_with_accumulation,
                       .legs = compared_legs,
                       .judge = judge_accumulation},
+      CheckDefinition{.id = "NUM-06",
+                      .failure = Verdict::fail_capture,
+                      .applies = graph_cells,
+                      .legs = instrumented_pair,
+                      .judge = judge_state_over_capture},
+      CheckDefinition{.id = "NUM-07",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells,
+                      .legs = warmup_legs,
+                      .judge = judge_warmups},
       CheckDefinition{.id = "NUM-08",
                       .failure = Verdict::fail_rng_state,
                       .applies = graph_cells_with_dropout,
                       .legs = instrumented_pair,
                       .judge = judge_dropout_masks},
+      CheckDefinition{.id = "NUM-12",
+                      .failure = Verdict::fail_rng_recompute,
+                      .applies = graph_cells_that_redraw,
+                      .legs = instrumented_pair,
+                      .judge = judge_recomputed_masks},
+      CheckDefinition{.id = "NUM-13",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = cells_with_recompute,
+                      .legs = recompute_legs,
+                      .judge = judge_recompute_on_and_off},
+      CheckDefinition{.id = "NUM-17",
+                      .failure = Verdict::fail_state_frozen,
+                      .applies = graph_cells,
+                      .legs = compared_legs,
+                      .judge = judge_advancing_state},
       CheckDefinition{.id = "NUM-25",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = graph_cells_with_validation,
@@ -157,6 +168,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells,
                       .legs = repeated_graph_legs,
                       .judge = judge_repeated_captures},
+      CheckDefinition{.id = "NUM-32",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = cells_with_graphed_training,
+                      .legs = graphed_training_legs,
+                      .judge = judge_graphed_training},
       CheckDefinition{.id = "NUM-33",
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_suite,

@@ -89,6 +89,7 @@ std::int32_t kept_apart(const matrix::Cell& cell) {
 std::optional<std::string> find_wrong_count(const matrix::Cell& cell, const LegRecord& record) {
   std::map<std::pair<std::int32_t, bool>, std::set<std::int32_t>> microbatches;
   for (const GraphRecord& graph : record.graphs) {
+    if (graph.layer < 0) continue;
     microbatches[{graph.layer, graph.forward}].insert(graph.microbatch);
   }
   for (const auto& [key, seen] : microbatches) {
@@ -103,10 +104,13 @@ std::optional<std::string> find_wrong_count(const matrix::Cell& cell, const LegR
 /// Graphs that share memory are replayed in the order they were captured in, round after round. A
 /// step that leaves graphs out or prefers some is no matter of order, but of coverage.
 std::optional<std::string> find_other_order(const LegRecord& record) {
-  const std::size_t graphs = record.graphs.size();
+  // The optimizer's graph comes after those of layers, and is launched once a step.
+  const auto graphs = static_cast<std::size_t>(
+      std::count_if(record.graphs.begin(), record.graphs.end(),
+                    [](const GraphRecord& graph) { return graph.layer >= 0; }));
   std::map<std::int32_t, std::vector<std::size_t>> replays;  // by step
   for (const ExecutionRecord& execution : record.executions) {
-    if (!execution.replayed || execution.validation) continue;
+    if (!execution.replayed || execution.validation || execution.layer < 0) continue;
     replays[execution.step].push_back(static_cast<std::size_t>(execution.graph));
   }
   for (const auto& [step, launched] : replays) {
@@ -241,7 +245,7 @@ CheckResult judge_static_inputs(JudgeContext& context) {
   for (const LegRequest& request : graph_legs(cell)) {
     std::set<const void*> inputs;
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
-      if (graph.forward) inputs.insert(graph.input);
+      if (graph.forward && graph.layer >= 0) inputs.insert(graph.input);
     }
     if (inputs.contains(nullptr) || inputs.empty()) {
       return fail(Verdict::fail_coverage, request, "a callable names no static input");
@@ -264,7 +268,7 @@ CheckResult judge_partial_capture(JudgeContext& context) {
   for (const LegRequest& request : graph_legs(context.cell)) {
     std::set<std::int32_t> captured;
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
-      captured.insert(graph.layer);
+      if (graph.layer >= 0) captured.insert(graph.layer);
     }
     if (captured.empty() || captured != planned) {
       return fail(Verdict::fail_coverage, request,

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -8,6 +10,7 @@
 #include "suites/coverage_plan.hpp"
 #include "suites/dot_summary.hpp"
 #include "suites/leg_set.hpp"
+#include "suites/recompute_plan.hpp"
 
 namespace cgconform::suites::checks {
 namespace {
@@ -16,23 +19,38 @@ using workloads::ExecutionRecord;
 using workloads::GraphRecord;
 using workloads::LegRecord;
 
+/// Label of a node that computes something again.
+constexpr std::string_view recompute_label = " recompute ";
+
+bool has_recompute_node(const GraphRecord& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+    return node.label.find(recompute_label) != std::string::npos;
+  });
+}
+
 /// Copies of inputs and gradients into the static slots of a graph, which a replay may launch.
 constexpr std::uint64_t copies_before_replay = 2;
 
-std::optional<std::string> audit_graphs(const CoveragePlan& plan, const LegRecord& record) {
+std::optional<std::string> audit_graphs(const matrix::Cell& cell, const CoveragePlan& plan,
+                                        const LegRecord& record) {
   if (record.graphs.size() != plan.graphs.size()) {
     return fmt::format("{} graphs planned, {} captured", plan.graphs.size(), record.graphs.size());
   }
   for (std::size_t i = 0; i < plan.graphs.size(); ++i) {
     const PlannedGraph& planned = plan.graphs[i];
     const GraphRecord& graph = record.graphs[i];
-    const bool is_planned = graph.layer == planned.layer &&
-                            graph.microbatch == planned.microbatch &&
-                            graph.forward == planned.forward;
+    const bool is_planned =
+        graph.layer == planned.layer && graph.microbatch == planned.microbatch &&
+        graph.forward == planned.forward && (graph.scope == optimizer_scope) == planned.optimizer;
     if (!is_planned) {
       return fmt::format("capture {}: planned layer {} micro-batch {} {}, captured '{}'", i,
                          planned.layer, planned.microbatch,
                          planned.forward ? "forward" : "backward", graph.name);
+    }
+    if (has_recompute_node(graph) != graph_recomputes(cell, planned)) {
+      return fmt::format("'{}': {}", graph.name,
+                         has_recompute_node(graph) ? "recomputes although its layers do not there"
+                                                   : "recompute planned, no node recomputes");
     }
     if (graph.capture_step != planned.capture_step) {
       return fmt::format("'{}': capture planned in step {}, captured in step {}", graph.name,
@@ -142,7 +160,7 @@ CheckResult judge_coverage(JudgeContext& context) {
   const CoveragePlan plan = plan_coverage(context.cell, context.rank);
   for (const auto& request : graph_legs(context.cell)) {
     const LegRecord& record = context.legs.record(request);
-    auto wrong = audit_graphs(plan, record);
+    auto wrong = audit_graphs(context.cell, plan, record);
     if (!wrong) wrong = audit_executions(plan, record);
     if (!wrong) wrong = audit_totals(plan, record);
     if (wrong) {

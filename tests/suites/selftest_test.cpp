@@ -174,6 +174,16 @@ TEST(SelftestFaults, AnUnmappedTemporaryKillsTheProcess) {
                "");
 }
 
+TEST(SelftestSabotages, WorkThatRunsAtCaptureChangesTheStateThatNum06Guards) {
+  for (const SelftestCell& base : selftest_cells()) {
+    if (base.cell.ranks() > 1) continue;
+    const CellResult result = run_in_process(
+        {.cell = base.cell, .sabotage = workloads::Sabotage::capture_executes_at_once});
+    std::string why;
+    EXPECT_TRUE(selftest_holds({.check_id = "NUM-06"}, result, why)) << base.name << ": " << why;
+  }
+}
+
 TEST(SelftestFaults, AnEagerCellIsBaselineWithEveryFaultOn) {
   matrix::Cell cell = selftest_cells().front().cell;
   cell.config.cuda_graph_impl = matrix::CudaGraphImpl::none;

@@ -11,6 +11,7 @@
 #include "suites/cell_runner.hpp"
 #include "suites/coverage_plan.hpp"
 #include "suites/leg_set.hpp"
+#include "suites/recompute_plan.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/device.hpp"
 #include "workloads/training/leg_record.hpp"
@@ -54,8 +55,15 @@ class SyntheticLegs {
   }
 
   /// The leg a healthy run of `cell` leaves.
-  LegRecord healthy(const matrix::Cell& cell, const LegRequest& request) {
+  LegRecord healthy(const matrix::Cell& asked, const LegRequest& request) {
+    matrix::Cell cell = asked;
+    if (request.warmup_steps >= 0) cell.config.cuda_graph_warmup_steps = request.warmup_steps;
+    if (request.steps > 0) {
+      cell.shape.steps = request.steps;
+      cell.shape.eval_interval = 0;
+    }
     LegRecord record;
+    record.totals.eager_launches = request.without_recompute ? 100 : 200;
     observe(cell, request, record);
     if (request.kind == workloads::LegKind::graph) capture(cell, request, record);
     record.timings.push_back({workloads::Phase::eager, 1.0});
@@ -79,7 +87,9 @@ class SyntheticLegs {
   /// Values follow from the place alone, so that all legs agree and no two places do.
   void add(LegRecord& record, ObservedQuantity quantity, TensorLocation where) {
     const int place = ((where.step * 16 + where.microbatch + 1) * 16 + where.layer + 1) * 16;
-    const auto value = static_cast<float>(place + static_cast<int>(quantity));
+    const bool again = quantity == ObservedQuantity::recomputed_mask;
+    const auto value = static_cast<float>(
+        place + static_cast<int>(again ? ObservedQuantity::dropout_mask : quantity));
     record.observations.push_back({quantity, std::move(where), tensor(value)});
   }
 
@@ -92,6 +102,10 @@ class SyntheticLegs {
           if (request.instrumented) {
             add(record, ObservedQuantity::dropout_mask,
                 {.step = step, .microbatch = m, .layer = layer, .tensor = "mask"});
+            if (redraws_mask(cell, layer, "mask", false)) {
+              add(record, ObservedQuantity::recomputed_mask,
+                  {.step = step, .microbatch = m, .layer = layer, .tensor = "mask"});
+            }
           }
           add(record, ObservedQuantity::layer_output,
               {.step = step, .microbatch = m, .layer = layer, .tensor = "output"});
@@ -108,6 +122,7 @@ class SyntheticLegs {
         add(record, ObservedQuantity::weight, {.step = step, .layer = layer, .tensor = "weight:w"});
       }
       add(record, ObservedQuantity::optimizer_state, {.step = step, .tensor = "exp_avg:w"});
+      add(record, ObservedQuantity::training_state, {.step = step, .tensor = "token_count"});
       add(record, ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"});
     }
   }
@@ -123,6 +138,7 @@ class SyntheticLegs {
       if (planned.layer < 0) {
         graph.name = planned.validation ? "iteration validation" : "iteration training";
       }
+      if (planned.optimizer) graph.scope = optimizer_scope;
       graph.layer = planned.layer;
       // Names a place only; with one stage a layer has one input for all micro-batches.
       static constexpr std::array<char, 64> slots{};
@@ -141,6 +157,7 @@ class SyntheticLegs {
         node.kind = workloads::NodeKind::kernel;
         node.operands.resize(2);
       }
+      if (graph_recomputes(cell, planned)) graph.nodes.front().label = "layer 0 recompute scores";
       record.captures.push_back({.graph = graph.name,
                                  .calls = 5,
                                  .hash_before = 17,
@@ -165,7 +182,8 @@ class SyntheticLegs {
                                    .eager_launches = planned.replayed ? 0 : nodes_a_graph,
                                    .graph_launches = planned.replayed ? 1U : 0U,
                                    .graph_nodes_run = planned.replayed ? nodes_a_graph : 0,
-                                   .host_executions = planned.replayed ? 0U : 1U});
+                                   .host_executions = planned.replayed ? 0U : 1U,
+                                   .scope = planned.scope});
     }
     if (!request.instrumented) return;
     using workloads::SlotKind;

@@ -49,6 +49,9 @@ class CaptureImplementation {
   virtual bool needs_static_batches() const { return false; }
   /// Replays of a mode's iteration graph so far, or 0 where iterations are not graphs.
   virtual std::uint64_t iteration_replays(IterationMode) const { return 0; }
+  /// The pool that graphs of iterations share with those beside them; the default pool where there
+  /// is none.
+  virtual PoolId iteration_pool() const { return default_pool; }
   /// True once training iterations run from graphs.
   virtual bool captured() const { return false; }
 

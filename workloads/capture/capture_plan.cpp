@@ -75,7 +75,9 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
     case CaptureKind::none:
       return 1;
     case CaptureKind::local:
-      return 1 + replays_after_capture;
+      // The optimizer's graph is captured by its own count of calls.
+      return (plan.optimizer_graph ? std::max(plan.warmup_steps, 0) : 0) + 1 +
+             replays_after_capture;
     case CaptureKind::transformer_engine:
       return std::max(plan.warmup_steps, 0) + 1 + replays_after_capture;
     case CaptureKind::full_iteration: {
@@ -110,6 +112,7 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
   CapturePlan plan;
   plan.kind = capture_kind(config);
   plan.warmup_steps = config.cuda_graph_warmup_steps;
+  plan.optimizer_graph = config.optimizer_cuda_graph && plan.kind != CaptureKind::none;
   plan.separate_pools = cell.platform.graph_pool == matrix::GraphPool::separate;
   if (plan.kind == CaptureKind::full_iteration) {
     plan.scope = "full_iteration";

@@ -2,11 +2,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "matrix/cell.hpp"
 
 namespace cgconform::workloads {
+
+/// Scope of the optimizer's executions in records.
+constexpr std::string_view optimizer_scope = "optimizer";
 
 /// Which implementation a cell's graph leg runs.
 enum class CaptureKind : std::uint8_t { none, local, full_iteration, transformer_engine };
@@ -21,6 +25,7 @@ struct CapturePlan {
   std::vector<std::string> captured_modules;
   std::int32_t warmup_steps = 0;
   bool separate_pools = false;
+  bool optimizer_graph = false;     ///< the optimizer's step is a graph of its own
   std::int32_t training_steps = 0;  ///< steps a leg runs, see plan_capture
 
   bool captures_anything() const;

@@ -97,7 +97,7 @@ GraphTimes times_of(const CapturedGraph& graph) {
 
 GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)
     : context_(context), body_(body), ledger_(context), violations_(context) {
-  guard(context.rng.seed_and_offset);
+  guard("random state", context.rng.seed_and_offset);
   ledger_.add_long_lived(context.rng.seed_and_offset);
   ledger_.add_long_lived(body.zeros());
 }
@@ -109,14 +109,25 @@ std::uint64_t GraphKeeper::hash_guarded() {
   const Buffer cells(context_.allocator(), stream, default_pool, DType::uint64, Shape{count},
                      "capture hashes");
   for (std::int64_t i = 0; i < count; ++i) {
-    checksum(stream, rows_of(cells.view(), i, 1), guarded_[static_cast<std::size_t>(i)],
+    checksum(stream, rows_of(cells.view(), i, 1), guarded_[static_cast<std::size_t>(i)].second,
              "hash before and after capture");
   }
   std::vector<std::uint64_t> values(guarded_.size());
   stream.download(values.data(), cells.view());
   std::uint64_t combined = 0xCBF29CE484222325ULL;
   for (const std::uint64_t value : values) combined = (combined ^ value) * 0x100000001B3ULL;
+  guarded_hashes_[combined] = std::move(values);
   return combined;
+}
+
+std::string GraphKeeper::first_changed(std::uint64_t hash_before, std::uint64_t hash_after) const {
+  const auto before = guarded_hashes_.find(hash_before);
+  const auto after = guarded_hashes_.find(hash_after);
+  if (before == guarded_hashes_.end() || after == guarded_hashes_.end()) return {};
+  for (std::size_t i = 0; i < guarded_.size(); ++i) {
+    if (before->second.at(i) != after->second.at(i)) return guarded_[i].first;
+  }
+  return {};
 }
 
 void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
@@ -152,19 +163,21 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   audit.eager_launches_inside = after.eager_launches - before.eager_launches;
   audit.graph_nodes_run_inside = after.graph_nodes_run - before.graph_nodes_run;
   audit.hash_after = hash_guarded();
+  audit.changed = first_changed(hash_before, audit.hash_after);
   audit.nodes_ran_inside = context_.recorder.has_run(target.slots);
 
   const std::span<const GraphNode> nodes = target.graph->nodes();
-  record.graphs.push_back({.name = request.name,
-                           .scope = context_.plan.scope,
-                           .layer = request.layer,
-                           .microbatch = request.microbatch,
-                           .forward = request.forward,
-                           .capture_order = target.index,
-                           .capture_step = request.step,
-                           .nodes = {nodes.begin(), nodes.end()},
-                           .input = request.input,
-                           .size = size_of(*target.graph)});
+  record.graphs.push_back(
+      {.name = request.name,
+       .scope = request.scope.empty() ? context_.plan.scope : std::string(request.scope),
+       .layer = request.layer,
+       .microbatch = request.microbatch,
+       .forward = request.forward,
+       .capture_order = target.index,
+       .capture_step = request.step,
+       .nodes = {nodes.begin(), nodes.end()},
+       .input = request.input,
+       .size = size_of(*target.graph)});
   if (context_.recorder.instrumented()) record.graphs.back().dot = target.graph->dot();
   context_.clock.enter(Phase::instantiate);
   {

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +39,7 @@ struct CaptureRequest {
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
   bool forward = true;
+  std::string_view scope;  ///< empty: the plan's
   std::int32_t step = 0;
   CaptureMode mode = CaptureMode::thread_local_mode;
   PoolId pool = default_pool;
@@ -52,7 +55,9 @@ class GraphKeeper {
 
   GraphLedger& ledger() { return ledger_; }
   /// Tensors that a capture must leave as they are; hashed before and after every window.
-  void guard(const TensorView& tensor) { guarded_.push_back(tensor); }
+  void guard(std::string name, const TensorView& tensor) {
+    guarded_.emplace_back(std::move(name), tensor);
+  }
   /// Hash over the guarded tensors; 0 in a leg without instruments.
   std::uint64_t hash_guarded();
 
@@ -85,13 +90,15 @@ class GraphKeeper {
  private:
   /// Launches the graph between two events where the leg is timed by them.
   void launch(CapturedGraph& graph);
+  std::string first_changed(std::uint64_t hash_before, std::uint64_t hash_after) const;
   void find_freed_host_records(const CapturedGraph& graph, std::int32_t step);
 
   LegContext& context_;
   LayerBody& body_;
   GraphLedger ledger_;
   CaptureViolations violations_;
-  std::vector<TensorView> guarded_;
+  std::vector<std::pair<std::string, TensorView>> guarded_;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> guarded_hashes_;  ///< by their combination
   std::vector<std::pair<std::string, PoolId>> pools_;
   std::int32_t destroyed_ = 0;
 };

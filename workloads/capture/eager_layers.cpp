@@ -1,18 +1,88 @@
 #include "workloads/capture/eager_layers.hpp"
 
+#include <optional>
+
+#include "workloads/layers/checkpoint.hpp"
+
 namespace cgconform::workloads {
 
 TensorView EagerLayers::forward(const LayerCall& call, const TensorView& input) {
   Held& held = held_[{call.microbatch, call.layer}];
-  held.output = body_.forward(call, mode_, input, held.saved);
+  held.call = call;
+  held.input = input;
+  if (const auto group =
+          call.validation ? std::nullopt : recomputed_group(body_.leg().cell, call.layer)) {
+    forward_in_group(held, *group);
+  } else {
+    held.output = body_.forward(call, mode_, input, held.saved);
+  }
   return held.output.view();
 }
 
+void EagerLayers::forward_in_group(Held& held, const LayerGroup& group) {
+  LegContext& leg = body_.leg();
+  if (held.call.layer == group.first) {
+    held.rng_state = keep_rng_state(leg.stream(), leg.allocator(), mode_.pool, leg.rng,
+                                    held.call.label() + " keep random state");
+  }
+  LayerCall call = held.call;
+  call.activations = Activations::dropped;
+  SavedActivations dropped;
+  held.output = body_.forward(call, mode_, held.input, dropped);
+  if (call.layer > group.first) held_.at({call.microbatch, call.layer - 1}).output.reset();
+}
+
+void EagerLayers::recompute(const LayerGroup& group, std::int32_t microbatch) {
+  if (take_recomputed(group, microbatch)) return;
+  LegContext& leg = body_.leg();
+  const Held& first = held_.at({microbatch, group.first});
+  LayerCall call = first.call;
+  call.activations = Activations::recomputed;
+  std::optional<EarlierRngState> earlier;
+  const bool live_counter = mode_.capturing && leg.fault(Fault::f09a_live_counter);
+  if (!live_counter) {
+    earlier.emplace(leg.stream(), leg.allocator(), mode_.pool, leg.rng, first.rng_state.view(),
+                    call.label());
+  }
+  Buffer output;
+  TensorView value = first.input;
+  for (std::int32_t layer = group.first; layer <= group.last; ++layer) {
+    Held& held = held_.at({microbatch, layer});
+    call.module = held.call.module;
+    call.layer = layer;
+    output = body_.forward(call, mode_, value, held.saved);
+    value = output.view();
+    body_.observe_recomputed_masks(call, held.saved);
+  }
+  if (earlier) earlier->put_back();
+}
+
+bool EagerLayers::take_recomputed(const LayerGroup& group, std::int32_t microbatch) {
+  if (!mode_.capturing || !body_.leg().fault(Fault::f09b_recompute_skipped)) return false;
+  if (recomputed_before_.find(group.first) == recomputed_before_.end()) return false;
+  for (std::int32_t layer = group.first; layer <= group.last; ++layer) {
+    Held& held = held_.at({microbatch, layer});
+    held.saved = std::move(recomputed_before_.at(layer));
+    body_.observe_recomputed_masks(held.call, held.saved);
+  }
+  return true;
+}
+
 TensorView EagerLayers::backward(const LayerCall& call, const TensorView& grad_output) {
+  const auto group = recomputed_group(body_.leg().cell, call.layer);
+  if (group && call.layer == group->last) recompute(*group, call.microbatch);
   Held& held = held_.at({call.microbatch, call.layer});
   held.grad_input = body_.backward(call, mode_, grad_output, held.saved);
+  if (group && mode_.capturing && body_.leg().fault(Fault::f09b_recompute_skipped)) {
+    recomputed_before_[call.layer] = std::move(held.saved);
+  }
   held.saved.clear();
   return held.grad_input.view();
+}
+
+void EagerLayers::clear() {
+  held_.clear();
+  recomputed_before_.clear();
 }
 
 void EagerLayers::release(std::int32_t microbatch, const LayerRange& layers) {

@@ -6,11 +6,13 @@
 
 #include "workloads/capture/capture_window.hpp"
 #include "workloads/capture/layer_body.hpp"
+#include "workloads/capture/layer_group.hpp"
 
 namespace cgconform::workloads {
 
 /// Runs layers directly and keeps what a micro-batch still needs: outputs, saved activations and
-/// input gradients, until they are released.
+/// input gradients, until they are released. Of layers that are recomputed as a group it keeps the
+/// group's input and random state only, and runs their forwards again before their backwards.
 class EagerLayers {
  public:
   explicit EagerLayers(LayerBody& body) : body_(body) {}
@@ -21,7 +23,7 @@ class EagerLayers {
   TensorView forward(const LayerCall& call, const TensorView& input);
   TensorView backward(const LayerCall& call, const TensorView& grad_output);
   void release(std::int32_t microbatch, const LayerRange& layers);
-  void clear() { held_.clear(); }
+  void clear();
 
   /// Address of a kept output or input gradient; null where there is none.
   const void* output_address(std::int32_t layer, std::int32_t microbatch) const;
@@ -30,15 +32,24 @@ class EagerLayers {
 
  private:
   struct Held {
+    LayerCall call;
+    TensorView input;
     Buffer output;
     SavedActivations saved;
     Buffer grad_input;
+    Buffer rng_state;  ///< before the group; of its first layer
   };
   using Key = std::pair<std::int32_t, std::int32_t>;  ///< micro-batch, layer
+
+  void forward_in_group(Held& held, const LayerGroup& group);
+  void recompute(const LayerGroup& group, std::int32_t microbatch);
+  /// F09b: gives the layer what an earlier micro-batch of the same graph recomputed.
+  bool take_recomputed(const LayerGroup& group, std::int32_t microbatch);
 
   LayerBody& body_;
   BodyMode mode_;
   std::map<Key, Held> held_;
+  std::map<std::int32_t, SavedActivations> recomputed_before_;  ///< F09b, by layer
 };
 
 /// The record of one execution of a layer, before its counters are known.

@@ -66,6 +66,7 @@ class FullIterationCapture final : public CaptureImplementation {
   std::uint64_t iteration_replays(IterationMode mode) const override {
     return states_[static_cast<std::size_t>(mode)].replays;
   }
+  PoolId iteration_pool() const override { return shared_pool_; }
   bool captured() const override {
     return states_[static_cast<std::size_t>(IterationMode::training)].graph.exec != nullptr;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/layers/checkpoint.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -17,8 +18,10 @@ TensorLocation LayerCall::at(std::string tensor) const {
 }
 
 std::string LayerCall::label() const {
-  return fmt::format("{}step {} mb {} layer {}{}{}", validation ? "validation " : "", step,
-                     microbatch, layer, scope.empty() ? "" : " ", scope);
+  const bool again = activations == Activations::recomputed;
+  return fmt::format("{}step {} mb {} layer {}{}{}{}{}", validation ? "validation " : "", step,
+                     microbatch, layer, scope.empty() ? "" : " ", scope, again ? " " : "",
+                     again ? recompute_label : "");
 }
 
 LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) {
@@ -38,22 +41,55 @@ LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mod
           .training = !call.validation,
           .step = call.step,
           .microbatch = call.microbatch,
-          .label = call.label()};
+          .label = call.label(),
+          .recompute = call.validation ? matrix::RecomputeModules{} : recomputed_modules(mode)};
+}
+
+matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) const {
+  using matrix::RecomputeModule;
+  using matrix::RecomputeModules;
+  const matrix::TrainingConfig& config = context_.cell.config;
+  if (config.recompute_granularity != matrix::RecomputeGranularity::selective) return {};
+  RecomputeModules modules =
+      config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn});
+  if (!mode.checkpoints) {
+    modules.erase(RecomputeModule::core_attn);
+    modules.erase(RecomputeModule::mlp);
+  }
+  if (!mode.discards_outputs) modules.erase(RecomputeModule::layernorm);
+  return modules;
 }
 
 Buffer LayerBody::forward(const LayerCall& call, const BodyMode& mode, const TensorView& input,
                           SavedActivations& saved) {
   ++host_executions_;
   Recorder& recorder = context_.recorder;
-  recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("input"), input);
+  const bool again = call.activations == Activations::recomputed;
+  if (!call.validation && !again && call.opens) ++training_forwards_;
+  if (!again) recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("input"), input);
   RecordingTap tap(recorder, call.at({}));
-  LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
+  const bool taps = recorder.instrumented() && !again;
+  LayerContext layer = layer_context(call, mode, taps ? &tap : nullptr);
   Buffer output = call.module->forward(layer, input, saved);
-  for (const auto& [name, buffer] : saved.all()) {
-    recorder.hash(SlotKind::saved_activation, SlotMoment::production, call.at(name), buffer.view());
+  if (call.activations != Activations::dropped) {
+    for (const auto& [name, view] : saved.views()) {
+      recorder.hash(SlotKind::saved_activation, SlotMoment::production, call.at(name), view);
+    }
   }
-  recorder.hash(SlotKind::output, SlotMoment::production, call.at("output"), output.view());
+  if (!again) {
+    recorder.hash(SlotKind::output, SlotMoment::production, call.at("output"), output.view());
+  }
   return output;
+}
+
+void LayerBody::observe_recomputed_masks(const LayerCall& call, const SavedActivations& saved) {
+  if (!context_.recorder.instrumented()) return;
+  for (const auto& [name, buffer] : saved.all()) {
+    const std::string_view mask = mask_name(name);
+    if (mask.empty()) continue;
+    context_.recorder.observe(ObservedQuantity::recomputed_mask,
+                              call.at(fmt::format("dropout_mask:{}", mask)), buffer.view());
+  }
 }
 
 Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
@@ -61,8 +97,8 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   ++host_executions_;
   Recorder& recorder = context_.recorder;
   recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("grad_output"), grad_output);
-  for (const auto& [name, buffer] : saved.all()) {
-    recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), buffer.view());
+  for (const auto& [name, view] : saved.views()) {
+    recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), view);
   }
   Buffer workspace;
   const TensorView grad = call.closes ? gather(call, mode, grad_output, workspace) : grad_output;

@@ -13,6 +13,13 @@
 
 namespace cgconform::workloads {
 
+/// What becomes of the activations of a forward, where whole layers are recomputed.
+enum class Activations : std::uint8_t {
+  kept,
+  dropped,     ///< they will be computed again
+  recomputed,  ///< of a forward that runs again in the backward
+};
+
 /// One call of a layer, or of one of its modules. `layer` counts over the whole model.
 struct LayerCall {
   Layer* module = nullptr;
@@ -25,6 +32,7 @@ struct LayerCall {
   std::string_view scope;         ///< of the module called; empty for the whole layer
   bool opens = true;              ///< takes the layer's input and gives its gradient
   bool closes = true;             ///< gives the layer's output and takes its gradient
+  Activations activations = Activations::kept;
 
   /// What passes between two modules of a layer is named after the module that is called.
   TensorLocation at(std::string tensor) const;
@@ -41,6 +49,12 @@ struct LayerRange {
 struct BodyMode {
   PoolId pool = default_pool;
   bool capturing = false;
+  /// Off while graphs of single layers are warmed up and captured: there the checkpoint of a module
+  /// (core_attn, mlp) does nothing and all activations are kept.
+  bool checkpoints = true;
+  /// Off in the warm-up of `local`: there outputs that are otherwise discarded and computed again
+  /// (layernorm) are kept.
+  bool discards_outputs = true;
 };
 
 /// The code of a layer's forward and backward, the same in eager runs and in captures. Around the
@@ -56,9 +70,15 @@ class LayerBody {
   /// Accumulates the weight gradients and sets the flag `grad_added` of the layer.
   Buffer backward(const LayerCall& call, const BodyMode& mode, const TensorView& grad_output,
                   SavedActivations& saved);
+  /// Observes the dropout masks among activations that were computed again.
+  void observe_recomputed_masks(const LayerCall& call, const SavedActivations& saved);
 
+  LegContext& leg() { return context_; }
   /// How often host code of bodies has run.
   std::uint64_t host_executions() const { return host_executions_; }
+  void count_host_execution() { ++host_executions_; }
+  /// Of these, forwards of whole layers in training, as metrics would count them.
+  std::uint64_t training_forwards() const { return training_forwards_; }
   CaptureFaults& faults() { return faults_; }
 
   /// The fused backward adds weight gradients to `main_grad` itself and says so by this flag; where
@@ -70,6 +90,7 @@ class LayerBody {
 
  private:
   LayerContext layer_context(const LayerCall& call, const BodyMode& mode, RecordingTap* tap);
+  matrix::RecomputeModules recomputed_modules(const BodyMode& mode) const;
   /// A workspace that holds `grad`, gathered by branches.
   TensorView gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,
                     Buffer& workspace);
@@ -80,6 +101,7 @@ class LayerBody {
   CaptureFaults faults_;
   std::map<std::int32_t, bool> grad_added_;
   std::uint64_t host_executions_ = 0;
+  std::uint64_t training_forwards_ = 0;
 };
 
 }  // namespace cgconform::workloads

@@ -203,8 +203,7 @@ class LocalCapture final : public CaptureImplementation {
 
   SavedActivations copy_of(const SavedActivations& saved) {
     SavedActivations copy;
-    for (const auto& [name, buffer] : saved.all()) {
-      const TensorView& view = buffer.view();
+    for (const auto& [name, view] : saved.views()) {
       Buffer own(context_.allocator(), context_.stream(), default_pool, view.dtype, view.shape,
                  "saved at capture");
       context_.stream().copy(own.view(), view, "saved at capture");

@@ -1,5 +1,6 @@
 #include "workloads/capture/local_runner.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,6 +15,13 @@ namespace {
 /// Fills a new static slot with a small number in every floating-point type. With zeros, work that
 /// runs during its own capture would add nothing to the gradients and go unseen.
 constexpr std::uint8_t slot_byte = 0x3F;
+
+/// In warm-up and capture checkpoints of modules do nothing; in warm-up no output is discarded.
+constexpr BodyMode warmup_mode{.checkpoints = false, .discards_outputs = false};
+
+BodyMode capture_mode(PoolId pool) {
+  return {.pool = pool, .capturing = true, .checkpoints = false};
+}
 
 /// Copies of what the extra runs change, put back when the scope ends well.
 class StateKeeper {
@@ -95,25 +103,46 @@ CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {
 }
 
 void LocalRunner::warm_up(const LayerCall& call) {
-  if (context_.plan.warmup_steps <= 0) return;
+  const bool recompute =
+      context_.cell.config.recompute_granularity != matrix::RecomputeGranularity::none;
+  const std::int32_t runs = std::max(context_.plan.warmup_steps, recompute ? 1 : 0);
+  if (runs <= 0) return;
   context_.clock.enter(Phase::warmup);
   StateKeeper state(context_, *call.module);
   context_.recorder.mute(true);
-  Stream& stream = context_.stream();
-  for (std::int32_t i = 0; i < context_.plan.warmup_steps; ++i) {
-    const BodyMode eager;
-    Buffer input(context_.allocator(), stream, eager.pool, input_.slot.dtype, input_.slot.shape,
-                 "warm-up input");
-    stream.fill(input.view(), 0, "warm-up input");
-    Buffer grad(context_.allocator(), stream, eager.pool, input_.slot.dtype, input_.slot.shape,
-                "warm-up gradient");
-    stream.fill(grad.view(), 0, "warm-up gradient");
-    SavedActivations saved;
-    const Buffer output = body_.forward(call, eager, input.view(), saved);
-    const Buffer grad_input = body_.backward(call, eager, grad.view(), saved);
-  }
+  for (std::int32_t i = 0; i < runs; ++i) run_extra(call, warmup_mode, {});
   context_.recorder.mute(false);
+  if (recompute) measure(call);
   state.restore();
+}
+
+void LocalRunner::run_extra(const LayerCall& call, const BodyMode& mode,
+                            const std::function<void()>& between) {
+  Stream& stream = context_.stream();
+  Buffer input(context_.allocator(), stream, mode.pool, input_.slot.dtype, input_.slot.shape,
+               "warm-up input");
+  stream.fill(input.view(), 0, "warm-up input");
+  Buffer grad(context_.allocator(), stream, mode.pool, input_.slot.dtype, input_.slot.shape,
+              "warm-up gradient");
+  stream.fill(grad.view(), 0, "warm-up gradient");
+  SavedActivations saved;
+  if (between) between();
+  const Buffer output = body_.forward(call, mode, input.view(), saved);
+  if (between) between();
+  const Buffer grad_input = body_.backward(call, mode, grad.view(), saved);
+  if (between) between();
+}
+
+void LocalRunner::measure(const LayerCall& call) {
+  std::vector<std::uint64_t> counts;
+  GraphSlots dropped;
+  const GraphRecording recording(context_.recorder, dropped, default_pool);
+  run_extra(call, {.checkpoints = false}, [&] {
+    context_.device().synchronize();
+    counts.push_back(context_.device().counters().eager_launches);
+  });
+  forward_launches_ = counts.at(1) - counts.at(0);
+  backward_launches_ = counts.at(2) - counts.at(1);
 }
 
 void LocalRunner::capture_forward(PoolId pool) {
@@ -124,7 +153,7 @@ void LocalRunner::capture_forward(PoolId pool) {
   warm_up(first_call_);
   keeper_.capture(forward_graph_, request(true, pool), hash_before, [&] {
     saved_.clear();
-    output_ = body_.forward(first_call_, {.pool = pool, .capturing = true}, input_.slot, saved_);
+    output_ = body_.forward(first_call_, capture_mode(pool), input_.slot, saved_);
   });
   output_view_ = output_.view();
   keeper_.enter(forward_graph_, std::span(&input_.slot, 1));
@@ -135,11 +164,10 @@ void LocalRunner::capture_backward(PoolId pool) {
       grad_output_.producer != nullptr ? grad_output_.producer->grad_input_view_ : TensorView{};
   prepare(grad_output_, produced, pool, "static grad_output");
   std::vector<TensorView> inputs{grad_output_.slot, input_.slot, output_view_};
-  for (const auto& [name, buffer] : saved_.all()) inputs.push_back(buffer.view());
+  for (const auto& [name, view] : saved_.views()) inputs.push_back(view);
   const std::uint64_t hash_before = keeper_.hash_guarded();
   keeper_.capture(backward_graph_, request(false, pool), hash_before, [&] {
-    grad_input_ =
-        body_.backward(first_call_, {.pool = pool, .capturing = true}, grad_output_.slot, saved_);
+    grad_input_ = body_.backward(first_call_, capture_mode(pool), grad_output_.slot, saved_);
   });
   grad_input_view_ = grad_input_.view();
   keeper_.enter(backward_graph_, inputs);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "workloads/capture/capture_implementation.hpp"
@@ -53,6 +54,12 @@ class LocalRunner {
   void refresh(const Input& target, const TensorView& given, const LayerCall& call,
                const char* tensor);
   void warm_up(const LayerCall& call);
+  /// One eager forward and backward inside the graphs' creation; `between` is called before, after
+  /// the forward, and after the backward.
+  void run_extra(const LayerCall& call, const BodyMode& mode, const std::function<void()>& between);
+  /// Counts what a capture must show, where the recorded eager call recomputed and a capture does
+  /// not.
+  void measure(const LayerCall& call);
   CaptureRequest request(bool forward, PoolId pool) const;
 
   LegContext& context_;

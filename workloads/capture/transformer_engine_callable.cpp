@@ -8,6 +8,16 @@
 #include "workloads/capture/static_input.hpp"
 
 namespace cgconform::workloads {
+namespace {
+
+/// Checkpoints of modules do nothing while callables are warmed up and captured.
+constexpr BodyMode warmup_mode{.checkpoints = false};
+
+BodyMode capture_mode(PoolId pool) {
+  return {.pool = pool, .capturing = true, .checkpoints = false};
+}
+
+}  // namespace
 
 GraphedCallable::GraphedCallable(LegContext& context, LayerBody& body, GraphKeeper& keeper,
                                  const LayerCall& sample, const TensorView& input,
@@ -39,12 +49,12 @@ void GraphedCallable::warm_up(bool measured, std::uint64_t& launches,
 
 void GraphedCallable::warm_up_forward(bool measured) {
   warm_up(measured, forward_launches_,
-          [&] { output_ = body_.forward(sample_, BodyMode{}, input_, saved_); });
+          [&] { output_ = body_.forward(sample_, warmup_mode, input_, saved_); });
 }
 
 void GraphedCallable::warm_up_backward(bool measured) {
   warm_up(measured, backward_launches_,
-          [&] { grad_input_ = body_.backward(sample_, BodyMode{}, grad_output_, saved_); });
+          [&] { grad_input_ = body_.backward(sample_, warmup_mode, grad_output_, saved_); });
   saved_.clear();
   output_.reset();
   grad_input_.reset();
@@ -67,7 +77,7 @@ CaptureRequest GraphedCallable::request(bool forward, const CallableCapture& cap
 void GraphedCallable::capture_forward(const CallableCapture& capture) {
   keeper_.capture(forward_graph_, request(true, capture), capture.hash_before, [&] {
     saved_.clear();
-    output_ = body_.forward(sample_, {.pool = capture.pool, .capturing = true}, input_, saved_);
+    output_ = body_.forward(sample_, capture_mode(capture.pool), input_, saved_);
     if (capture.prefetched.data != nullptr && capture.prefetched.data != input_.data) {
       context_.stream().copy(capture.prefetched, input_, "prefetch");
     }
@@ -78,10 +88,9 @@ void GraphedCallable::capture_forward(const CallableCapture& capture) {
 
 void GraphedCallable::capture_backward(const CallableCapture& capture) {
   std::vector<TensorView> inputs{grad_output_, input_, output_view_};
-  for (const auto& [name, buffer] : saved_.all()) inputs.push_back(buffer.view());
+  for (const auto& [name, view] : saved_.views()) inputs.push_back(view);
   keeper_.capture(backward_graph_, request(false, capture), capture.hash_before, [&] {
-    grad_input_ =
-        body_.backward(sample_, {.pool = capture.pool, .capturing = true}, grad_output_, saved_);
+    grad_input_ = body_.backward(sample_, capture_mode(capture.pool), grad_output_, saved_);
   });
   grad_input_view_ = grad_input_.view();
   keeper_.enter(backward_graph_, inputs);

@@ -104,6 +104,29 @@ bool validating_dropout(const Cell& cell) {
   return any_dropout(cell) && cell.shape.eval_interval > 0;
 }
 
+/// A captured backward that draws the masks of its forward again.
+bool redrawing(const Cell& cell) {
+  return full_iteration(cell) && any_dropout(cell) &&
+         cell.config.recompute_granularity == matrix::RecomputeGranularity::full;
+}
+
+bool redrawing_several_microbatches(const Cell& cell) {
+  return redrawing(cell) && several_microbatches(cell);
+}
+
+bool optimizer_graph(const Cell& cell) {
+  return any_graph(cell) && cell.config.optimizer_cuda_graph;
+}
+
+bool adam_graph(const Cell& cell) {
+  return optimizer_graph(cell) && cell.shape.optimizer == matrix::Optimizer::adam;
+}
+
+/// Graphs that hold the start of every layer's forward.
+bool opening(const Cell& cell) {
+  return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
+}
+
 constexpr std::string_view stale_input = "Stale static input";
 constexpr std::string_view stale_buffer = "Freed or recycled buffer used by a node";
 constexpr std::string_view overwritten =
@@ -111,6 +134,8 @@ constexpr std::string_view overwritten =
 constexpr std::string_view other_order =
     "Replay order differs from the order the pool was planned for";
 constexpr std::string_view frozen_random = "Random offset frozen";
+constexpr std::string_view wrong_recompute = "Recompute draws or scales differently from forward";
+constexpr std::string_view host_value = "Host value baked in";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
 constexpr std::string_view broken_rule = "Capture rule broken on the capturing thread";
@@ -181,6 +206,30 @@ constexpr std::array table{
     FaultRow{Fault::f07d_validation_draws_from_training, "F07d", frozen_random,
              "validation, eager or from a graph, advances the random offset of training",
              validating_dropout},
+    FaultRow{Fault::f09a_live_counter, "F09a", wrong_recompute,
+             "the captured backward recomputes with the live random offset, not with the one the "
+             "forward stored",
+             redrawing},
+    FaultRow{Fault::f09b_recompute_skipped, "F09b", wrong_recompute,
+             "the captured backward skips the recompute after the first micro-batch and reads what "
+             "that one left",
+             redrawing_several_microbatches},
+    FaultRow{Fault::f11a_learning_rate_by_value, "F11a", host_value,
+             "the captured optimizer takes the learning rate of capture time, while a schedule "
+             "changes it",
+             optimizer_graph},
+    FaultRow{Fault::f11b_bias_correction_by_value, "F11b", host_value,
+             "the captured optimizer corrects the bias of its moments by the step of capture time",
+             adam_graph},
+    FaultRow{Fault::f11c_token_count_by_value, "F11c", host_value,
+             "the captured iteration counts as many tokens as the batch of capture time had",
+             full_iteration},
+    FaultRow{Fault::f11d_metric_updated_inside, "F11d", host_value,
+             "a metric of the host is updated inside captured functions, which replays do not run",
+             opening},
+    FaultRow{Fault::f11e_host_chosen_copy_source, "F11e", host_value,
+             "a captured copy takes the learning rate from the slot that the host chose at capture",
+             optimizer_graph},
     FaultRow{Fault::f14a_overwrite_instead_of_accumulate, "F14a", gradient_sink,
              "the captured backward overwrites the accumulated weight gradients", accumulating},
     FaultRow{Fault::f14b_accumulate_never_zeroed, "F14b", gradient_sink,

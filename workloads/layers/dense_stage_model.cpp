@@ -135,13 +135,13 @@ class DenseStageModel final : public StageModel {
 
   Buffer loss_backward(LayerContext& context, const TensorView& labels, const TensorView& loss_mask,
                        SavedActivations& saved) override {
-    const TensorView& probabilities = saved.at("loss.probabilities").view();
+    const TensorView probabilities = saved.at("loss.probabilities");
     const Buffer grad_logits =
         make_buffer(context, probabilities.dtype, probabilities.shape, "logits");
     cross_entropy_backward(context.stream, grad_logits.view(), probabilities, labels, loss_mask,
                            grad_scale_, op_label(context, "loss backward"));
     const Buffer grad_normed =
-        linear_backward(context, grad_logits.view(), saved.at("final_layernorm.output").view(),
+        linear_backward(context, grad_logits.view(), saved.at("final_layernorm.output"),
                         output_weight_, nullptr, "output_layer");
     return norm_backward(context, grad_normed.view(), final_norm_weight_, final_norm_bias_, saved,
                          "final_layernorm");

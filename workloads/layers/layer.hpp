@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "matrix/training_config.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/stream.hpp"
 #include "workloads/faults/fault_switches.hpp"
@@ -47,6 +48,8 @@ struct LayerContext {
   std::int32_t step = 0;
   std::int32_t microbatch = 0;
   std::string label;  ///< prefix for op labels, "step 0 mb 1 layer 0"
+  /// Modules whose activations are not kept but computed again in the backward; see checkpoint.hpp.
+  matrix::RecomputeModules recompute = {};
 };
 
 /// Activations kept from a layer's forward to its backward, by name.
@@ -55,13 +58,27 @@ class SavedActivations {
   void keep(std::string name, Buffer buffer) {
     buffers_.emplace_back(std::move(name), std::move(buffer));
   }
-  /// Throws InternalError where the name was not kept.
-  const Buffer& at(std::string_view name) const;
+  /// Notes memory of the caller that stays as it is until the backward.
+  void borrow(std::string name, const TensorView& tensor) {
+    borrowed_.emplace_back(std::move(name), tensor);
+  }
+  bool contains(std::string_view name) const { return find(name).valid(); }
+  /// Kept or borrowed. Throws InternalError where it is neither.
+  TensorView at(std::string_view name) const;
   std::span<const std::pair<std::string, Buffer>> all() const { return buffers_; }
-  void clear() { buffers_.clear(); }
+  std::span<const std::pair<std::string, TensorView>> borrowed() const { return borrowed_; }
+  /// Everything that is kept or borrowed, by name.
+  std::vector<std::pair<std::string, TensorView>> views() const;
+  void clear() {
+    buffers_.clear();
+    borrowed_.clear();
+  }
 
  private:
+  TensorView find(std::string_view name) const;
+
   std::vector<std::pair<std::string, Buffer>> buffers_;
+  std::vector<std::pair<std::string, TensorView>> borrowed_;
 };
 
 class Layer;

@@ -61,9 +61,8 @@ Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const
                      const std::string& name) {
   Buffer grad_x = make_buffer(context, grad_output.dtype, grad_output.shape, name);
   layer_norm_backward(context.stream, grad_x.view(), weight.main_grad, bias.main_grad, grad_output,
-                      saved.at(name + ".normalised").view(),
-                      saved.at(name + ".reciprocal_deviation").view(), weight.weight,
-                      op_label(context, name) + " backward");
+                      saved.at(name + ".normalised"), saved.at(name + ".reciprocal_deviation"),
+                      weight.weight, op_label(context, name) + " backward");
   return grad_x;
 }
 
@@ -95,8 +94,8 @@ Buffer dropout_grad(LayerContext& context, Buffer grad, float probability,
   if (probability == 0.0F) return grad;
   const TensorView& input = grad.view();
   Buffer grad_x = make_buffer(context, input.dtype, input.shape, name);
-  dropout_backward(context.stream, grad_x.view(), input, saved.at(name + ".mask").view(),
-                   probability, op_label(context, name) + " backward");
+  dropout_backward(context.stream, grad_x.view(), input, saved.at(name + ".mask"), probability,
+                   op_label(context, name) + " backward");
   return grad_x;
 }
 

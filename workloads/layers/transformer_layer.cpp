@@ -1,10 +1,10 @@
 #include "workloads/layers/transformer_layer.hpp"
 
-#include <array>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
 
+#include "workloads/layers/checkpoint.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -13,6 +13,8 @@
 namespace cgconform::workloads {
 
 namespace {
+
+using matrix::RecomputeModule;
 
 constexpr std::int32_t qkv_parts = 3;
 constexpr const char* part_names[qkv_parts] = {"query", "key", "value"};
@@ -59,6 +61,16 @@ class TransformerLayer::Half final : public Layer {
   std::vector<Parameter> parameters_;
 };
 
+struct TransformerLayer::Norm {
+  const char* name;
+  Index weight;
+  Index bias;
+};
+const TransformerLayer::Norm TransformerLayer::input_norm{"input_layernorm", input_norm_weight,
+                                                          input_norm_bias};
+const TransformerLayer::Norm TransformerLayer::mlp_norm{"pre_mlp_layernorm", mlp_norm_weight,
+                                                        mlp_norm_bias};
+
 TransformerLayer::~TransformerLayer() = default;
 
 TransformerLayer::TransformerLayer(std::string name, const TransformerShape& shape,
@@ -99,8 +111,13 @@ TransformerLayer::TransformerLayer(std::string name, const TransformerShape& sha
 
 Buffer TransformerLayer::forward(LayerContext& context, const TensorView& input,
                                  SavedActivations& saved) {
-  const Buffer attended = attention_forward(context, input, saved);
-  return mlp_forward(context, attended.view(), saved);
+  Buffer attended = attention_forward(context, input, saved);
+  Buffer output = mlp_forward(context, attended.view(), saved);
+  // The norm that is computed again reads its input once more.
+  if (recomputes(context, RecomputeModule::layernorm)) {
+    keep(context, saved, "attention.output", std::move(attended));
+  }
+  return output;
 }
 
 Buffer TransformerLayer::backward(LayerContext& context, const TensorView& grad_output,
@@ -109,29 +126,82 @@ Buffer TransformerLayer::backward(LayerContext& context, const TensorView& grad_
   return attention_backward(context, grad_attended.view(), saved);
 }
 
+Buffer TransformerLayer::norm(LayerContext& context, const Norm& norm, const TensorView& input,
+                              SavedActivations& saved) {
+  return checkpoint(context, RecomputeModule::layernorm, saved, norm.name,
+                    [&](LayerContext& run, SavedActivations& kept) {
+                      return norm_forward(run, input, parameter(norm.weight), parameter(norm.bias),
+                                          kept, norm.name);
+                    });
+}
+
+void TransformerLayer::keep_or_discard(LayerContext& context, const Norm& norm,
+                                       const TensorView& input, Buffer normed,
+                                       SavedActivations& saved) {
+  const std::string name = norm.name;
+  if (recomputes(context, RecomputeModule::layernorm)) {
+    saved.borrow(name + ".input", input);
+  } else {
+    keep(context, saved, name + ".output", std::move(normed));
+  }
+}
+
+void TransformerLayer::recompute_norm(LayerContext& context, const Norm& norm,
+                                      SavedActivations& saved) {
+  const std::string name = norm.name;
+  recompute(context, saved, name, [&](LayerContext& again) {
+    Buffer normed = norm_forward(again, saved.at(name + ".input"), parameter(norm.weight),
+                                 parameter(norm.bias), saved, name);
+    saved.keep(name + ".output", std::move(normed));
+  });
+}
+
 Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorView& input,
                                            SavedActivations& saved) {
-  Stream& stream = context.stream;
   const DType dtype = input.dtype;
   const Shape per_head{head_count(), shape_.length, head_size()};
-  const Shape per_score{head_count(), shape_.length, shape_.length};
 
-  Buffer normed = norm_forward(context, input, parameter(input_norm_weight),
-                               parameter(input_norm_bias), saved, "input_layernorm");
+  Buffer normed = norm(context, input_norm, input, saved);
   const Buffer qkv =
       linear_forward(context, normed.view(), parameter(qkv_weight),
                      shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");
-  keep(context, saved, "input_layernorm.output", std::move(normed));
+  keep_or_discard(context, input_norm, input, std::move(normed), saved);
 
   Buffer parts[qkv_parts];
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     parts[part] = make_buffer(context, dtype, per_head, part_names[part]);
-    split_heads(stream, parts[part].view(), qkv.view(), shape_.sequences, part, qkv_parts,
+    split_heads(context.stream, parts[part].view(), qkv.view(), shape_.sequences, part, qkv_parts,
                 op_label(context, part_names[part]));
   }
+  const Heads heads{parts[0].view(), parts[1].view(), parts[2].view()};
+  Buffer merged = checkpoint(
+      context, RecomputeModule::core_attn, saved, "core_attention",
+      [&](LayerContext& run, SavedActivations& kept) { return core_attention(run, heads, kept); });
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    keep(context, saved, part_names[part], std::move(parts[part]));
+  }
+
+  Buffer projected = linear_forward(context, merged.view(), parameter(projection_weight),
+                                    shape_.bias ? &parameter(projection_bias) : nullptr,
+                                    "self_attention.linear_proj");
+  keep(context, saved, "merged", std::move(merged));
+  const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
+                                  "self_attention.dropout");
+  Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
+  add(context.stream, output.view(), input, attended.view(),
+      op_label(context, "attention residual"));
+  return output;
+}
+
+Buffer TransformerLayer::core_attention(LayerContext& context, const Heads& heads,
+                                        SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const auto& [query, key, value] = heads;
+  const DType dtype = query.dtype;
+  const Shape per_score{head_count(), shape_.length, shape_.length};
+
   const Buffer scores = make_buffer(context, dtype, per_score, "scores");
-  gemm(stream, scores.view(), parts[0].view(), false, parts[1].view(), true,
-       op_label(context, "scores"));
+  gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
   Buffer probabilities = make_buffer(context, dtype, per_score, "probabilities");
   causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
                          op_label(context, "probabilities"));
@@ -144,27 +214,14 @@ Buffer TransformerLayer::attention_forward(LayerContext& context, const TensorVi
   }
   Buffer dropped = dropout(context, std::move(probabilities), shape_.attention_dropout, saved,
                            "core_attention.dropout");
-  const Buffer heads = make_buffer(context, dtype, per_head, "context");
-  gemm(stream, heads.view(), dropped.view(), false, parts[2].view(), false,
-       op_label(context, "context"));
+  const Buffer attended = make_buffer(context, dtype, query.shape, "context");
+  gemm(stream, attended.view(), dropped.view(), false, value, false, op_label(context, "context"));
   Buffer merged = make_buffer(context, dtype, {shape_.tokens(), shape_.hidden}, "merged");
-  merge_heads(stream, merged.view(), std::array{heads.view()}, shape_.sequences,
+  merge_heads(stream, merged.view(), std::array{attended.view()}, shape_.sequences,
               op_label(context, "merged"));
-  for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    keep(context, saved, part_names[part], std::move(parts[part]));
-  }
   if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
   keep(context, saved, "dropped_probabilities", std::move(dropped));
-
-  Buffer projected = linear_forward(context, merged.view(), parameter(projection_weight),
-                                    shape_.bias ? &parameter(projection_bias) : nullptr,
-                                    "self_attention.linear_proj");
-  keep(context, saved, "merged", std::move(merged));
-  const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
-                                  "self_attention.dropout");
-  Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
-  add(stream, output.view(), input, attended.view(), op_label(context, "attention residual"));
-  return output;
+  return merged;
 }
 
 Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorView& grad_output,
@@ -178,17 +235,21 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
   stream.copy(grad.view(), grad_output, op_label(context, "attention residual backward"));
   grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved,
                       "self_attention.dropout");
+  recompute_norm(context, input_norm, saved);
   const Buffer grad_merged = linear_backward(
-      context, grad.view(), saved.at("merged").view(), parameter(projection_weight),
+      context, grad.view(), saved.at("merged"), parameter(projection_weight),
       shape_.bias ? &parameter(projection_bias) : nullptr, "self_attention.linear_proj");
   const Buffer grad_heads = make_buffer(context, dtype, per_head, "context");
   split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
               op_label(context, "merged backward"));
 
-  const TensorView& query = saved.at("query").view();
-  const TensorView& key = saved.at("key").view();
-  const TensorView& value = saved.at("value").view();
-  const TensorView& dropped = saved.at("dropped_probabilities").view();
+  const TensorView query = saved.at("query");
+  const TensorView key = saved.at("key");
+  const TensorView value = saved.at("value");
+  recompute(context, saved, "core_attention", [&](LayerContext& again) {
+    const Buffer merged = core_attention(again, {query, key, value}, saved);
+  });
+  const TensorView dropped = saved.at("dropped_probabilities");
   Buffer grad_parts[qkv_parts];
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     grad_parts[part] = make_buffer(context, dtype, per_head, part_names[part]);
@@ -203,7 +264,7 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
                                     shape_.attention_dropout, saved, "core_attention.dropout");
   const Buffer grad_scores = make_buffer(context, dtype, per_score, "scores");
   causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
-                          dropped_any ? saved.at("probabilities").view() : dropped,
+                          dropped_any ? saved.at("probabilities") : dropped,
                           softmax_scale(head_size()), op_label(context, "scores backward"));
   gemm(stream, grad_parts[0].view(), grad_scores.view(), false, key, false,
        op_label(context, "query backward"));
@@ -216,7 +277,7 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
               std::array{grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()},
               shape_.sequences, op_label(context, "qkv backward"));
   const Buffer grad_normed = linear_backward(
-      context, grad_qkv.view(), saved.at("input_layernorm.output").view(), parameter(qkv_weight),
+      context, grad_qkv.view(), saved.at("input_layernorm.output"), parameter(qkv_weight),
       shape_.bias ? &parameter(qkv_bias) : nullptr, "self_attention.linear_qkv");
   const Buffer grad_branch =
       norm_backward(context, grad_normed.view(), parameter(input_norm_weight),
@@ -229,24 +290,32 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
 
 Buffer TransformerLayer::mlp_forward(LayerContext& context, const TensorView& input,
                                      SavedActivations& saved) {
-  Stream& stream = context.stream;
-  Buffer normed = norm_forward(context, input, parameter(mlp_norm_weight), parameter(mlp_norm_bias),
-                               saved, "pre_mlp_layernorm");
-  Buffer expanded = linear_forward(context, normed.view(), parameter(fc1_weight),
-                                   shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
-  Buffer activated = make_buffer(context, input.dtype, expanded.view().shape, "mlp.activation");
-  gelu_forward(stream, activated.view(), expanded.view(), op_label(context, "mlp.activation"));
-  Buffer contracted =
-      linear_forward(context, activated.view(), parameter(fc2_weight),
-                     shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
-  keep(context, saved, "pre_mlp_layernorm.output", std::move(normed));
-  keep(context, saved, "mlp.linear_fc1.output", std::move(expanded));
-  keep(context, saved, "mlp.activation.output", std::move(activated));
+  Buffer normed = norm(context, mlp_norm, input, saved);
+  Buffer contracted = checkpoint(context, RecomputeModule::mlp, saved, "mlp",
+                                 [&](LayerContext& run, SavedActivations& kept) {
+                                   return feed_forward(run, normed.view(), kept);
+                                 });
+  keep_or_discard(context, mlp_norm, input, std::move(normed), saved);
   const Buffer branch =
       dropout(context, std::move(contracted), shape_.hidden_dropout, saved, "mlp.dropout");
   Buffer output = make_buffer(context, input.dtype, input.shape, "output");
-  add(stream, output.view(), input, branch.view(), op_label(context, "mlp residual"));
+  add(context.stream, output.view(), input, branch.view(), op_label(context, "mlp residual"));
   return output;
+}
+
+Buffer TransformerLayer::feed_forward(LayerContext& context, const TensorView& normed,
+                                      SavedActivations& saved) {
+  Buffer expanded = linear_forward(context, normed, parameter(fc1_weight),
+                                   shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
+  Buffer activated = make_buffer(context, normed.dtype, expanded.view().shape, "mlp.activation");
+  gelu_forward(context.stream, activated.view(), expanded.view(),
+               op_label(context, "mlp.activation"));
+  Buffer contracted =
+      linear_forward(context, activated.view(), parameter(fc2_weight),
+                     shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
+  keep(context, saved, "mlp.linear_fc1.output", std::move(expanded));
+  keep(context, saved, "mlp.activation.output", std::move(activated));
+  return contracted;
 }
 
 Buffer TransformerLayer::mlp_backward(LayerContext& context, const TensorView& grad_output,
@@ -256,16 +325,20 @@ Buffer TransformerLayer::mlp_backward(LayerContext& context, const TensorView& g
   Buffer grad = make_buffer(context, dtype, grad_output.shape, "mlp residual");
   stream.copy(grad.view(), grad_output, op_label(context, "mlp residual backward"));
   grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved, "mlp.dropout");
+  recompute_norm(context, mlp_norm, saved);
+  recompute(context, saved, "mlp", [&](LayerContext& again) {
+    const Buffer contracted = feed_forward(again, saved.at("pre_mlp_layernorm.output"), saved);
+  });
   const Buffer grad_activated = linear_backward(
-      context, grad.view(), saved.at("mlp.activation.output").view(), parameter(fc2_weight),
+      context, grad.view(), saved.at("mlp.activation.output"), parameter(fc2_weight),
       shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
-  const TensorView& expanded = saved.at("mlp.linear_fc1.output").view();
+  const TensorView expanded = saved.at("mlp.linear_fc1.output");
   const Buffer grad_expanded = make_buffer(context, dtype, expanded.shape, "mlp.activation");
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "mlp.activation backward"));
   const Buffer grad_normed = linear_backward(
-      context, grad_expanded.view(), saved.at("pre_mlp_layernorm.output").view(),
-      parameter(fc1_weight), shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
+      context, grad_expanded.view(), saved.at("pre_mlp_layernorm.output"), parameter(fc1_weight),
+      shape_.bias ? &parameter(fc1_bias) : nullptr, "mlp.linear_fc1");
   const Buffer grad_branch = norm_backward(context, grad_normed.view(), parameter(mlp_norm_weight),
                                            parameter(mlp_norm_bias), saved, "pre_mlp_layernorm");
   Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_attended");

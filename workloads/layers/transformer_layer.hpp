@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,6 +57,12 @@ class TransformerLayer final : public Layer {
  private:
   /// One half of the layer as a layer of its own.
   class Half;
+  /// Queries, keys and values, each [heads, length, head size].
+  using Heads = std::array<TensorView, 3>;
+  /// The norm at the start of a half.
+  struct Norm;
+  static const Norm input_norm;
+  static const Norm mlp_norm;
 
   /// Position of a parameter in `parameters_`; biases are absent from it without `shape_.bias`.
   enum Index : std::size_t {
@@ -73,6 +80,17 @@ class TransformerLayer final : public Layer {
     fc2_bias,
   };
   const Parameter& parameter(Index index) const { return parameters_[index]; }
+
+  // Parts that recompute may drop; each keeps in `saved` what its backward needs.
+  Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
+  Buffer feed_forward(LayerContext& context, const TensorView& normed, SavedActivations& saved);
+  Buffer norm(LayerContext& context, const Norm& norm, const TensorView& input,
+              SavedActivations& saved);
+  /// After its reader: keeps the norm's output, or gives it back where it will be computed again.
+  void keep_or_discard(LayerContext& context, const Norm& norm, const TensorView& input,
+                       Buffer normed, SavedActivations& saved);
+  void recompute_norm(LayerContext& context, const Norm& norm, SavedActivations& saved);
+
   std::int64_t head_count() const { return std::int64_t{shape_.sequences} * shape_.heads; }
   std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
 

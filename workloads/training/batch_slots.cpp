@@ -1,5 +1,6 @@
 #include "workloads/training/batch_slots.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -106,7 +107,8 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
     }
     Tensors& read = in_slots ? slots_[key] : source;
     batches_[key] = {read.tokens.view(), read.labels.view(), read.loss_mask.view(),
-                     host.valid_length};
+                     host.valid_length,
+                     std::count(host.loss_mask.begin(), host.loss_mask.end(), 1.0)};
   }
   const std::unique_ptr<Event> loaded = context_.device().create_event();
   loader.record(*loaded);

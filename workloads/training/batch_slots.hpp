@@ -20,6 +20,7 @@ struct DeviceBatch {
   TensorView labels;     ///< int32 [tokens]
   TensorView loss_mask;  ///< of the model's type [tokens]
   std::int64_t valid_length = 0;
+  std::int64_t counted_tokens = 0;  ///< rows whose mask is 1
 };
 
 /// Brings batches to the device on a loader stream, outside every graph. Where an implementation

@@ -11,11 +11,12 @@
 namespace cgconform::workloads {
 
 Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageModel& model,
-                     LayerBody& body, BatchSlots& batches)
+                     LayerBody& body, BatchSlots& batches, TrainingMetrics& metrics)
     : context_(context),
       model_(model),
       body_(body),
       batches_(batches),
+      metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
       reduction_(context, model, groups.replicas()) {}
 
@@ -146,7 +147,11 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
                     .validation = call.mode == IterationMode::validation,
                     .tensor = "loss"},
                    loss.view());
-  if (call.mode == IterationMode::validation) finish(pass);
+  if (call.mode == IterationMode::validation) {
+    finish(pass);
+  } else {
+    metrics_.add_tokens(batch.loss_mask, batch.counted_tokens, mode_.capturing);
+  }
 }
 
 void Iteration::backward(const IterationCall& call, const Pass& pass) {

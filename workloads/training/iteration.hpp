@@ -12,6 +12,7 @@
 #include "workloads/training/gradient_reduction.hpp"
 #include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/training_metrics.hpp"
 
 namespace cgconform::workloads {
 
@@ -21,7 +22,7 @@ namespace cgconform::workloads {
 class Iteration {
  public:
   Iteration(LegContext& context, const ParallelGroups& groups, StageModel& model, LayerBody& body,
-            BatchSlots& batches);
+            BatchSlots& batches, TrainingMetrics& metrics);
 
   void run(const IterationCall& call, const BodyMode& mode, CaptureImplementation& implementation,
            std::int32_t microbatches);
@@ -68,6 +69,7 @@ class Iteration {
   StageModel& model_;
   LayerBody& body_;
   BatchSlots& batches_;
+  TrainingMetrics& metrics_;
   PipelineLink link_;
   GradientReduction reduction_;
   FaultSwitches no_faults_;

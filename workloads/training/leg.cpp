@@ -63,6 +63,19 @@ void poll_communicators(const LegEnvironment& environment, const std::optional<T
   }
 }
 
+/// The cell that the request makes of the one under test.
+matrix::Cell varied(const matrix::Cell& cell, const LegRequest& request) {
+  matrix::Cell result = cell;
+  if (request.warmup_steps >= 0) result.config.cuda_graph_warmup_steps = request.warmup_steps;
+  if (request.without_recompute) {
+    result.config.recompute_granularity = matrix::RecomputeGranularity::none;
+    result.config.recompute_method = matrix::RecomputeMethod::none;
+    result.config.recompute_num_layers.reset();
+    result.config.recompute_modules.reset();
+  }
+  return result;
+}
+
 /// Waits until nothing is in flight; an asynchronous error shows here.
 void drain(Device& device) {
   device.synchronize();
@@ -72,6 +85,7 @@ void drain(Device& device) {
 
 LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
                   const LegEnvironment& environment) {
+  const matrix::Cell varied_cell = varied(cell, request);
   LegRecord record;
   std::optional<TrainingLeg> leg;
   PhaseClock clock(environment.progress, environment.device,
@@ -83,8 +97,9 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   record.memory = memory;
   CapturePlan plan;
   const bool ready = attempt(record, clock, [&] {
-    plan = plan_capture(cell);
-    leg.emplace(cell, request, environment, plan, *memory, clock, record);
+    plan = plan_capture(varied_cell);
+    if (request.steps > 0) plan.training_steps = request.steps;
+    leg.emplace(varied_cell, request, environment, plan, *memory, clock, record);
   });
   if (ready) {
     attempt(record, clock, [&] { leg->run(); });

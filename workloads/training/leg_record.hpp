@@ -35,6 +35,8 @@ enum class ObservedQuantity : std::uint8_t {
   weight,     ///< parameter after the optimizer step
   optimizer_state,
   rng_state,
+  recomputed_mask,  ///< dropout mask that a backward has drawn again
+  training_state,   ///< learning rate and counters beside the optimizer's own state
 };
 
 /// A snapshot in device memory; compared on the device.
@@ -86,6 +88,7 @@ struct CaptureAudit {
   bool nodes_ran_inside = false;  ///< seen in what the first recording node writes; must be false
   std::uint64_t hash_before = 0;  ///< over parameters, gradients, RNG state and static outputs
   std::uint64_t hash_after = 0;
+  std::string changed;  ///< first of these tensors that a capture has changed; empty: none
   std::uint64_t eager_body_launches = 0;  ///< launches of the same body when it last ran eagerly
 };
 

@@ -9,6 +9,10 @@ enum class LegKind : std::uint8_t { eager, graph };
 
 /// What distinguishes one execution of a cell from another. Equal requests are run once.
 struct LegRequest {
+  // Legs run in the order of these fields: variations of the cell after the cell as it is.
+  std::int32_t steps = 0;          ///< training steps; 0: as the plan of the cell says
+  std::int32_t warmup_steps = -1;  ///< in place of the cell's `cuda_graph_warmup_steps`; -1: those
+  bool without_recompute = false;  ///< as if the cell asked for none
   LegKind kind = LegKind::eager;
   std::int32_t repetition = 0;      ///< 0, 1, ...: repeats for noise
   bool instrumented = false;        ///< taps inside layers, slot hashes, poison, guard bands

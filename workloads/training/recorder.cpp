@@ -3,6 +3,7 @@
 #include <tuple>
 #include <utility>
 
+#include "workloads/layers/checkpoint.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -130,10 +131,15 @@ TensorView Recorder::append(const HashEntry& entry) {
 
 void RecordingTap::tap(std::string_view tensor, const TensorView& value) {
   TensorLocation where = where_;
+  auto quantity = ObservedQuantity::layer_output;
+  if (tensor.starts_with(recomputed_prefix)) {
+    tensor.remove_prefix(recomputed_prefix.size());
+    quantity = ObservedQuantity::recomputed_mask;
+  } else if (tensor.find("mask") != std::string_view::npos) {
+    quantity = ObservedQuantity::dropout_mask;
+  }
   where.tensor = tensor;
-  const bool mask = tensor.find("mask") != std::string_view::npos;
-  recorder_.observe(mask ? ObservedQuantity::dropout_mask : ObservedQuantity::layer_output, where,
-                    value);
+  recorder_.observe(quantity, where, value);
 }
 
 }  // namespace cgconform::workloads

@@ -55,11 +55,25 @@ class StageModel {
                                const TensorView& loss_mask, SavedActivations& saved) = 0;
 };
 
+/// The scalars that an optimizer's kernels read, in device memory, so that a captured step follows
+/// them.
+struct OptimizerScalars {
+  TensorView learning_rate;  ///< of the weights' type
+  TensorView step;           ///< int64; invalid where the optimizer has no bias correction
+};
+
 /// Updates a stage's weights from its accumulated gradients.
 class StageOptimizer {
  public:
   virtual ~StageOptimizer() = default;
-  virtual void step(Stream& stream) = 0;
+  void step(Stream& stream) { step_with(stream, scalars()); }
+  /// The step with scalars from elsewhere; the optimizer's own step counter moves on all the same.
+  virtual void step_with(Stream& stream, const OptimizerScalars& scalars) = 0;
+  virtual OptimizerScalars scalars() const = 0;
+  /// Before training step `step`: the host writes the schedule's learning rate into one of two
+  /// slots in turn, and a copy on the device takes it from there.
+  virtual void stage_learning_rate(Stream& stream, std::int32_t step) = 0;
+  virtual void take_learning_rate(Stream& stream, std::int32_t step) = 0;
   /// State tensors by name.
   virtual std::vector<std::pair<std::string, TensorView>> state() const = 0;
 };

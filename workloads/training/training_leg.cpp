@@ -47,18 +47,26 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       loader_(batch_shape(cell), environment.seed,
               {.replicas = cell.config.data_parallel_size, .replica = groups_.replica()}),
       batches_(context_, loader_),
-      iteration_(context_, groups_, *model_, body_, batches_),
-      implementation_(make_capture_implementation(context_, *model_, body_, keeper_)) {
+      metrics_(context_),
+      iteration_(context_, groups_, *model_, body_, batches_, metrics_),
+      implementation_(make_capture_implementation(context_, *model_, body_, keeper_)),
+      optimizer_graph_(context_, *optimizer_, body_, keeper_) {
   // A timed leg does not wait for its peers; the ones judged before it have agreed.
   if (environment.gang != nullptr && request.kind == LegKind::graph && !request.timed) {
     context_.launches = &launches_.emplace(*environment.gang);
   }
   for (const StageParameter& parameter : model_->parameters()) {
-    keeper_.guard(parameter.parameter.weight);
-    keeper_.guard(parameter.parameter.main_grad);
+    keeper_.guard("weight of " + parameter.name, parameter.parameter.weight);
+    keeper_.guard("gradient of " + parameter.name, parameter.parameter.main_grad);
     keeper_.ledger().add_long_lived(parameter.parameter.weight);
     keeper_.ledger().add_long_lived(parameter.parameter.main_grad);
   }
+  for (const auto& [name, tensor] : optimizer_->state()) {
+    keeper_.guard(name, tensor);
+    keeper_.ledger().add_long_lived(tensor);
+  }
+  keeper_.guard("token count", metrics_.token_count());
+  keeper_.ledger().add_long_lived(metrics_.token_count());
 }
 
 void TrainingLeg::run() {
@@ -82,14 +90,17 @@ void TrainingLeg::training_step(std::int32_t step) {
   context_.clock.enter(Phase::eager);
   zero_gradients();
   batches_.load(call, microbatches, *implementation_);
+  const std::uint64_t forwards_before = body_.training_forwards();
   implementation_->run_iteration(call, [&, microbatches](const BodyMode& mode) {
     iteration_.run(call, mode, *implementation_, microbatches);
   });
   implementation_->end_schedule_call(call);
   context_.clock.enter(Phase::eager);
+  count_layer_forwards(forwards_before);
   add_to_running_loss(step);
   observe_gradients(step);
-  optimizer_->step(context_.stream());
+  optimizer_graph_.step(step, *implementation_);
+  context_.clock.enter(Phase::eager);
   observe_state(step);
   poison();
 }
@@ -126,6 +137,15 @@ void TrainingLeg::zero_gradients() {
   for (const StageParameter& parameter : model_->parameters()) {
     context_.stream().fill(parameter.parameter.main_grad, 0, "zero " + parameter.name);
   }
+}
+
+void TrainingLeg::count_layer_forwards(std::uint64_t host_count_before) {
+  // F11d: host code of the captured bodies counts, which does not run in replays.
+  const bool counted_inside =
+      context_.fault(Fault::f11d_metric_updated_inside) && context_.request.kind == LegKind::graph;
+  const auto microbatches = static_cast<std::uint64_t>(cell_.config.num_microbatches);
+  metrics_.add_layer_forwards(counted_inside ? body_.training_forwards() - host_count_before
+                                             : microbatches * model_->layers().size());
 }
 
 void TrainingLeg::add_to_running_loss(std::int32_t step) {
@@ -176,6 +196,9 @@ void TrainingLeg::observe_state(std::int32_t step) {
   for (const auto& [name, tensor] : optimizer_->state()) {
     recorder_.observe(ObservedQuantity::optimizer_state, {.step = step, .tensor = name}, tensor);
   }
+  recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = "learning_rate"},
+                    optimizer_->scalars().learning_rate);
+  metrics_.observe(step);
   recorder_.observe(ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"},
                     context_.rng.seed_and_offset);
 }
@@ -193,6 +216,7 @@ void TrainingLeg::poison() {
 void TrainingLeg::tear_down() {
   context_.clock.enter(Phase::teardown);
   if (launches_) context_.record.agreements = launches_->agreements();
+  optimizer_graph_.destroy();
   implementation_->destroy();
   iteration_.clear();
   batches_.clear();

@@ -5,12 +5,14 @@
 #include <optional>
 
 #include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/optimizer_graph.hpp"
 #include "workloads/training/batch_slots.hpp"
 #include "workloads/training/data_loader.hpp"
 #include "workloads/training/iteration.hpp"
 #include "workloads/training/leg_context.hpp"
 #include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/training_metrics.hpp"
 
 namespace cgconform::workloads {
 
@@ -32,6 +34,7 @@ class TrainingLeg {
   void training_step(std::int32_t step);
   void validation_step(std::int32_t step);
   void zero_gradients();
+  void count_layer_forwards(std::uint64_t host_count_before);
   void add_to_running_loss(std::int32_t step);
   void observe_gradients(std::int32_t step);
   void observe_state(std::int32_t step);
@@ -51,8 +54,10 @@ class TrainingLeg {
   GraphKeeper keeper_;
   DataLoader loader_;
   BatchSlots batches_;
+  TrainingMetrics metrics_;
   Iteration iteration_;
   std::unique_ptr<CaptureImplementation> implementation_;
+  OptimizerGraph optimizer_graph_;
   Buffer running_loss_;
   TensorView running_loss_view_;
 };
