@@ -18,6 +18,11 @@ std::span<const CheckDefinition> suite_checks() {
       CheckDefinition{
           .id = "SUI-04", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{.id = "SUI-05", .subject = CheckSubject::runner, .failure = Verdict::hang},
+      CheckDefinition{
+          .id = "SUI-06", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
+      CheckDefinition{.id = "SUI-09", .subject = CheckSubject::runner, .failure = Verdict::flaky},
+      CheckDefinition{
+          .id = "SUI-10", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
   };
   return table;
 }
