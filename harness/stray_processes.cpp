@@ -41,7 +41,10 @@ void StrayProcesses::end(pid_t worker) const {
              std::find(others_.begin(), others_.end(), process) != others_.end();
     });
     if (strays.empty()) return;
-    for (const pid_t stray : strays) kill_session(stray);
+    for (const pid_t stray : strays) {
+      ::kill(stray, SIGKILL);
+      kill_session(stray);
+    }
     for (const pid_t stray : strays) reap(stray);
   }
 }
