@@ -240,7 +240,7 @@ TEST(Isolation, AFlakyCellKeepsBothAttempts) {
   ASSERT_EQ(results[0].at("earlier").size(), 1U);
   const json& first = results[0].at("earlier").at(0);
   EXPECT_EQ(first.at("verdict"), "FAIL_NUMERIC_MISMATCH");
-  EXPECT_EQ(first.at("ranks").at(1).at("checks").back().at("check_id"), "NUM-01");
+  EXPECT_EQ(first.at("ranks").at(0).at("checks").back().at("check_id"), "NUM-01");
 }
 
 // MEM-19
