@@ -47,6 +47,7 @@ CellResult judge_attempt(const FinishedAttempt& attempt) {
   result.attempt = attempt.attempt;
   result.round = attempt.planned.round;
   result.seconds = attempt.seconds;
+  result.environment = attempt.planned.environment;
   if (suites::verdict_class(result.verdict) == suites::VerdictClass::good &&
       attempt.planned.scenario.empty()) {
     audit_coverage(attempt, result);
@@ -57,6 +58,8 @@ CellResult judge_attempt(const FinishedAttempt& attempt) {
 CellResult merge_attempts(const CellResult& first, const CellResult& second) {
   CellResult result = second;
   result.seconds = first.seconds + second.seconds;
+  result.earlier.push_back({first.attempt, first.verdict, first.check_id, first.failing_rank,
+                            first.reason, first.seconds, first.ranks});
   if (first.verdict == second.verdict) return result;
   const CellResult& failed = suites::is_bad(first.verdict) ? first : second;
   result.verdict = Verdict::flaky;

@@ -10,7 +10,8 @@ namespace cgconform::harness {
 /// pass: FAIL_COVERAGE by SUI-02.
 suites::CellResult judge_attempt(const FinishedAttempt& attempt);
 
-/// The final result where a cell was run again: the same outcome stands, different ones are FLAKY.
+/// The final result where a cell was run again: the same outcome stands, different ones are
+/// FLAKY. Both attempts are kept.
 suites::CellResult merge_attempts(const suites::CellResult& first,
                                   const suites::CellResult& second);
 

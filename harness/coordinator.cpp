@@ -19,6 +19,7 @@
 #include "harness/fingerprint.hpp"
 #include "harness/launcher.hpp"
 #include "harness/rank_agreement.hpp"
+#include "harness/report_audit.hpp"
 #include "harness/report_folder.hpp"
 #include "harness/resume.hpp"
 #include "harness/system_error.hpp"
@@ -163,6 +164,7 @@ void Coordinator::guarded(const std::function<void()>& action) {
 
 void Coordinator::plan_run() {
   require_agreement(hellos_);
+  require_same_ranks(options_, world());
   planner_.check_input();
   device_ = select_device(options_, hellos_);
   plan_ = planner_.plan(device_, world());
@@ -352,6 +354,7 @@ void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
     result.reproducer = plan_.reproducer ? plan_.reproducer(attempt.planned)
                                          : reproducer_line(alone, device_, attempt.planned.ranks,
                                                            result.hash, attempt.planned.mock);
+    result.reproducer.insert(0, matrix::environment_prefix(attempt.planned.environment));
   }
   if (attempt.attempt == 1 && deserves_second_attempt(result, attempt.fresh)) {
     result.provisional = true;
@@ -413,7 +416,14 @@ void Coordinator::finish(std::optional<ExitCode> forced) {
     }
     journal_->sync();
     for (const auto& writer : writers_) writer->end(summary);
-    if (!forced) journal_->finish(exit_status(code));
+    const std::string disagreement = audit_reports(folder_, summary);
+    if (!disagreement.empty()) {
+      std::fputs(fmt::format("cgconform: SUI-06: the reports disagree: {}\n", disagreement).c_str(),
+                 stderr);
+      code = ExitCode::internal_error;
+    } else if (!forced) {
+      journal_->finish(exit_status(code));
+    }
     if (options_.measure_overhead) {
       std::fputs(fmt::format("runner overhead: median {:.3f} ms a cell over {} cells\n",
                              median(attempt_milliseconds_), attempt_milliseconds_.size())

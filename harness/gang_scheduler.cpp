@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ constexpr std::size_t most_gangs_of_a_rank = 4;
 GangScheduler::GangScheduler(const SchedulerOptions& options)
     : options_(options),
       busy_(static_cast<std::size_t>(options.ranks), false),
-      generations_(static_cast<std::size_t>(options.ranks), 0) {}
+      generations_(static_cast<std::size_t>(options.ranks), 0),
+      environments_(static_cast<std::size_t>(options.ranks)) {}
 
 void GangScheduler::add(PlannedCell planned, int attempt) {
   if (planned.ranks > options_.ranks) {
@@ -56,13 +58,13 @@ std::vector<PlannedCell> GangScheduler::take_waiting() {
 }
 
 void GangScheduler::dispatch() {
-  while (start_one()) {
+  while (start_one(Workers::of_its_environment) || start_one(Workers::any)) {
   }
 }
 
-bool GangScheduler::start_one() {
+bool GangScheduler::start_one(Workers workers) {
   for (auto cell = waiting_.begin(); cell != waiting_.end(); ++cell) {
-    const std::vector<int> ranks = find_ranks(*cell);
+    const std::vector<int> ranks = find_ranks(*cell, workers);
     if (!ranks.empty()) {
       for (auto before = waiting_.begin(); before != cell; ++before) ++before->overtaken;
       WaitingCell chosen = std::move(*cell);
@@ -76,24 +78,35 @@ bool GangScheduler::start_one() {
   return false;
 }
 
-std::vector<int> GangScheduler::find_ranks(const WaitingCell& cell) const {
+std::vector<int> GangScheduler::find_ranks(const WaitingCell& cell, Workers workers) const {
   const bool exclusive_runs = std::any_of(running_.begin(), running_.end(), [](const auto& other) {
     return other.cell.planned.exclusive;
   });
   if (exclusive_runs || (cell.planned.exclusive && !running_.empty())) return {};
+  const auto will_do = [&](const std::vector<int>& found) {
+    return workers == Workers::any || have_environment(found, cell.planned.environment);
+  };
   const int count = cell.planned.ranks;
-  std::vector<int> ranks;
+  std::vector<int> ranks(static_cast<std::size_t>(count));
   for (int first = 0; first + count <= options_.ranks; first += count) {
     if (!block_is_free(first, count)) continue;
-    for (int rank = first; rank < first + count; ++rank) ranks.push_back(rank);
-    return ranks;
+    std::iota(ranks.begin(), ranks.end(), first);
+    if (will_do(ranks)) return ranks;
   }
+  ranks.clear();
   // No aligned block: any free ranks do, so that odd sizes do not starve.
   for (int rank = 0; rank < options_.ranks && std::ssize(ranks) < count; ++rank) {
     if (!busy_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
   }
-  if (std::ssize(ranks) < count) ranks.clear();
+  if (std::ssize(ranks) < count || !will_do(ranks)) ranks.clear();
   return ranks;
+}
+
+bool GangScheduler::have_environment(const std::vector<int>& ranks,
+                                     const matrix::ProcessEnvironment& environment) const {
+  return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+    return environments_[static_cast<std::size_t>(rank)] == environment;
+  });
 }
 
 bool GangScheduler::block_is_free(int first, int count) const {
@@ -109,7 +122,7 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   running.fresh = cell.planned.fresh || options_.always_fresh || cell.attempt > 1;
   running.started = Clock::now();
   bool new_gang = true;
-  const Gang& gang = gang_for(ranks, running.fresh, new_gang);
+  const Gang& gang = gang_for(ranks, cell.planned.environment, running.fresh, new_gang);
   running.gang = gang.id;
 
   Assignment assignment;
@@ -122,17 +135,21 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   assignment.cell = cell.planned.cell;
   assignment.seed = cell.planned.seed.value_or(options_.seed);
   assignment.device = options_.device;
-  assignment.faults = cell.planned.faults;
   assignment.sabotage = cell.planned.sabotage;
   assignment.checks = options_.checks;
   assignment.mock = cell.planned.mock;
+  assignment.mishap = cell.planned.mishap;
   assignment.scenario = cell.planned.scenario;
+  assignment.environment = cell.planned.environment;
   assignment.deadline_scale = cell.planned.deadline_scale;
   assignment.guard_pages = options_.guard_pages;
   assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     busy_[static_cast<std::size_t>(ranks[i])] = true;
+    environments_[static_cast<std::size_t>(ranks[i])] = cell.planned.environment;
     assignment.rank = static_cast<int>(i);
+    const bool faulty = cell.planned.fault_rank < 0 || cell.planned.fault_rank == assignment.rank;
+    assignment.faults = faulty ? cell.planned.faults : std::vector<std::string>{};
     assignment.worker_generation = new_gang ? 0 : gang.generations[i];
     messages_.push_back({ranks[i], assignment});
   }
@@ -140,15 +157,17 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   running_.push_back(std::move(running));
 }
 
-GangScheduler::Gang& GangScheduler::gang_for(const std::vector<int>& ranks, bool fresh,
-                                             bool& is_new) {
+GangScheduler::Gang& GangScheduler::gang_for(const std::vector<int>& ranks,
+                                             const matrix::ProcessEnvironment& environment,
+                                             bool fresh, bool& is_new) {
+  const bool replaced = fresh || !have_environment(ranks, environment);
   for (auto& [id, gang] : gangs_) {
-    if (!fresh && gang.world_ranks == ranks && !gang.generations.empty()) {
+    if (!replaced && gang.world_ranks == ranks && !gang.generations.empty()) {
       is_new = false;
       return gang;
     }
   }
-  if (fresh) {
+  if (replaced) {
     // Their workers may be replaced, and with them what other gangs share.
     for (const int rank : ranks) retire_gangs_of(rank);
   }

@@ -45,7 +45,8 @@ struct SchedulerOptions {
 
 /// Decides which cells run on which ranks. Cells run side by side on disjoint gangs: aligned blocks
 /// of neighbouring ranks, so that a gang stays on one host where it fits and meets again with its
-/// communicator. Knows nothing of processes or MPI: messages go in and out.
+/// communicator. Within the window, cells whose process environment the workers already have come
+/// first. Knows nothing of processes or MPI: messages go in and out.
 class GangScheduler {
  public:
   using Clock = std::chrono::steady_clock;
@@ -105,11 +106,17 @@ class GangScheduler {
     Clock::time_point started;
   };
 
-  bool start_one();
-  std::vector<int> find_ranks(const WaitingCell& cell) const;
+  enum class Workers : std::uint8_t { of_its_environment, any };
+
+  /// Starts the first waiting cell that finds such workers.
+  bool start_one(Workers workers);
+  std::vector<int> find_ranks(const WaitingCell& cell, Workers workers) const;
   bool block_is_free(int first, int count) const;
+  bool have_environment(const std::vector<int>& ranks,
+                        const matrix::ProcessEnvironment& environment) const;
   void start(WaitingCell cell, const std::vector<int>& ranks);
-  Gang& gang_for(const std::vector<int>& ranks, bool fresh, bool& is_new);
+  Gang& gang_for(const std::vector<int>& ranks, const matrix::ProcessEnvironment& environment,
+                 bool fresh, bool& is_new);
   void retire(std::uint64_t gang);
   std::vector<std::uint64_t> gangs_of(int rank) const;
   void retire_gangs_of(int rank);
@@ -122,7 +129,8 @@ class GangScheduler {
   std::list<RunningCell> running_;
   std::map<std::uint64_t, Gang> gangs_;
   std::vector<bool> busy_;
-  std::vector<std::uint64_t> generations_;  ///< of each rank's worker, as last heard
+  std::vector<std::uint64_t> generations_;                ///< of each rank's worker, as last heard
+  std::vector<matrix::ProcessEnvironment> environments_;  ///< of each rank's worker
   std::uint64_t next_assignment_ = 1;
   std::uint64_t next_gang_ = 1;
   std::vector<Outgoing> messages_;

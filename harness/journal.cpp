@@ -48,6 +48,15 @@ bool try_lock(int descriptor) {
       path.string()));
 }
 
+/// The ranks of a run whose launcher was killed end a moment after it.
+void await_lock(int descriptor, const std::filesystem::path& path) {
+  const auto deadline = std::chrono::steady_clock::now() + Journal::lock_deadline;
+  while (!try_lock(descriptor)) {
+    if (std::chrono::steady_clock::now() > deadline) refuse_locked(path);
+    std::this_thread::sleep_for(lock_step);
+  }
+}
+
 std::string to_text(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -72,12 +81,7 @@ Journal::Journal(const std::filesystem::path& path, const JournalHeader& header)
 
 Journal::Journal(const std::filesystem::path& path)
     : path_(path), file_(open_journal(path, 0)), last_sync_(Clock::now()) {
-  // The ranks of a run whose launcher was killed end a moment after it.
-  const auto deadline = Clock::now() + lock_deadline;
-  while (!try_lock(file_.get())) {
-    if (Clock::now() > deadline) refuse_locked(path_);
-    std::this_thread::sleep_for(lock_step);
-  }
+  await_lock(file_.get(), path_);
   before_ = read_journal(path_);
   chain_ = before_.chain;
 }
@@ -130,7 +134,7 @@ void Journal::write_line(const std::string& object) {
 
 void require_unlocked(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.is_open() && !try_lock(file.get())) refuse_locked(path);
+  if (file.is_open()) await_lock(file.get(), path);
 }
 
 }  // namespace cgconform::harness

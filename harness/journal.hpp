@@ -76,7 +76,7 @@ class Journal {
  public:
   static constexpr std::chrono::milliseconds sync_interval{200};
   /// How long a run that ends is waited for.
-  static constexpr std::chrono::milliseconds lock_deadline{3000};
+  static constexpr std::chrono::milliseconds lock_deadline{2000};
 
   /// Makes the file `path`. Throws InputError where it cannot be written.
   Journal(const std::filesystem::path& path, const JournalHeader& header);

@@ -13,6 +13,7 @@ namespace cgconform::harness {
 namespace {
 
 constexpr std::array rank_variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
 std::optional<int> number_in(const char* variable) {
   const char* text = std::getenv(variable);
@@ -31,6 +32,17 @@ std::optional<int> launcher_rank() {
     if (const auto rank = number_in(variable)) return rank;
   }
   return std::nullopt;
+}
+
+void refuse_launcher_of_another_mpi(int ranks_in_mpi) {
+  for (const char* variable : size_variables) {
+    const auto started = number_in(variable);
+    if (!started || *started == ranks_in_mpi) continue;
+    throw EnvironmentError(
+        fmt::format("the launcher started {} processes and MPI connects {}: it belongs to another "
+                    "MPI than cgconform was built with; use the mpirun of that installation",
+                    *started, ranks_in_mpi));
+  }
 }
 
 void refuse_ranks_without_mpi() {

@@ -154,16 +154,8 @@ class CellPrinter {
                    "run     {}\n        {}, {} ranks, cost {}\n        {}mpirun -np {} "
                    "cgconform --matrix {} --filter {:016x}\n",
                    id, kind_name(result.kind), entry.cell.ranks(), matrix::cell_cost(entry.cell),
-                   environment_prefix(entry.cell), entry.cell.ranks(), options_.matrix_argument,
-                   hash);
-  }
-
-  static std::string environment_prefix(const matrix::Cell& cell) {
-    std::string prefix;
-    for (const matrix::EnvironmentVariable& variable : matrix::cell_environment(cell)) {
-      prefix += fmt::format("{}={} ", variable.name, variable.value);
-    }
-    return prefix;
+                   matrix::environment_prefix(matrix::cell_environment(entry.cell)),
+                   entry.cell.ranks(), options_.matrix_argument, hash);
   }
 
   const CellPlan& plan_;

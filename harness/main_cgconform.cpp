@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 
@@ -71,9 +72,13 @@ int run_with(Transport& transport, const RunOptions& typed) {
 int run_under_launcher(const RunOptions& options) {
   MpiTransport transport;
   try {
+    refuse_launcher_of_another_mpi(transport.size());
     const int code = run_with(transport, options);
     ::alarm(last_seconds);
     return code;
+  } catch (const LauncherGone& error) {
+    complain(fmt::format("rank {}: {}", transport.rank(), error.what()));
+    std::_Exit(exit_status(ExitCode::environment));
   } catch (...) {
     std::string message;
     const ExitCode code = describe_exception(message);

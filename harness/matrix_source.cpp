@@ -200,6 +200,7 @@ class MatrixSource final : public CellSource {
       }
       planned.faults = options_.faults;
       planned.sabotage = options_.sabotage;
+      planned.environment = matrix::cell_environment(planned.cell);
       return planned;
     }
     CellResult result;

@@ -44,6 +44,17 @@ constexpr std::array mock_rows{
     MockBehaviourRow{MockBehaviour::wrong_cell, "wrong_cell", "reports another attempt"},
     MockBehaviourRow{MockBehaviour::garbage, "garbage", "sends bytes that are no message"},
     MockBehaviourRow{MockBehaviour::other_plan, "other_plan", "worked on another plan"},
+    MockBehaviourRow{MockBehaviour::throwing, "throwing", "throws"},
+    MockBehaviourRow{MockBehaviour::terminated, "terminated", "ends by SIGTERM"},
+    MockBehaviourRow{MockBehaviour::poison, "poison", "fails and spoils its process"},
+    MockBehaviourRow{MockBehaviour::hidden_poison, "hidden_poison",
+                     "passes and spoils its process"},
+    MockBehaviourRow{MockBehaviour::poisoned, "poisoned", "fails in a spoilt process"},
+    MockBehaviourRow{MockBehaviour::environment, "environment",
+                     "names its process and its variables"},
+    MockBehaviourRow{MockBehaviour::left_behind, "left_behind",
+                     "leaves a process in another session"},
+    MockBehaviourRow{MockBehaviour::lost, "lost", "is never given out"},
     MockBehaviourRow{MockBehaviour::slow, "slow", "passes late"},
 };
 
@@ -89,6 +100,7 @@ MockCell mock_from_json(const json& object) {
     mock.milliseconds = object.value("milliseconds", mock.milliseconds);
     mock.exclusive = object.value("exclusive", mock.exclusive);
     mock.fresh = object.value("fresh", mock.fresh);
+    mock.environment = object.value("environment", mock.environment);
   } catch (const json::exception& error) {
     throw InputError(fmt::format("mock plan: {}", error.what()));
   }
@@ -106,6 +118,7 @@ class MockSource final : public CellSource {
   }
   const reports::PlannedCounts& counts() const override { return counts_; }
   std::optional<SourceItem> next() override {
+    while (next_ < plan_.size() && plan_[next_].behaviour == MockBehaviour::lost) ++next_;
     if (next_ == plan_.size()) return std::nullopt;
     const MockCell& mock = plan_[next_];
     PlannedCell planned;
@@ -118,6 +131,7 @@ class MockSource final : public CellSource {
     planned.exclusive = mock.exclusive;
     planned.fresh = mock.fresh;
     planned.mock = mock_to_text(mock);
+    planned.environment = mock.environment;
     ++next_;
     return planned;
   }
@@ -143,7 +157,8 @@ std::string mock_to_text(const MockCell& mock) {
                        {"ranks", mock.ranks},
                        {"rank", mock.rank},
                        {"phase", workloads::phase_name(mock.phase)},
-                       {"milliseconds", mock.milliseconds}};
+                       {"milliseconds", mock.milliseconds},
+                       {"environment", mock.environment}};
   return object.dump();
 }
 

@@ -19,7 +19,7 @@ enum class MockBehaviour : std::uint8_t {
   baseline,           ///< passes with comparisons and no graph
   nothing_tested,     ///< reports no captures, replays or comparisons
   failing_check,      ///< reports a failed check
-  failing_when_kept,  ///< fails in a worker that has run something, passes in a fresh one
+  failing_when_kept,  ///< fails unless it is given a worker that has run nothing
   skip,               ///< reports its only check as skipped
   segfault,
   wild_access,  ///< faults inside the device arena
@@ -33,6 +33,14 @@ enum class MockBehaviour : std::uint8_t {
   wrong_cell,       ///< reports another attempt than it was given
   garbage,          ///< sends bytes that are no message
   other_plan,       ///< worked on another plan than its peers
+  throwing,         ///< throws what the workload does not expect
+  terminated,       ///< ends by SIGTERM
+  poison,           ///< fails, and spoils its process for what comes after
+  hidden_poison,    ///< passes, and spoils its process all the same
+  poisoned,         ///< fails in a process that was spoilt
+  environment,      ///< passes, and names its process and the variables it was to have
+  left_behind,      ///< passes, and leaves a process in a session of its own
+  lost,             ///< is planned and never given out: its verdict is missing
   slow,             ///< passes after `milliseconds`
 };
 
@@ -43,7 +51,8 @@ struct MockBehaviourRow {
 };
 std::span<const MockBehaviourRow> mock_behaviour_table();
 
-/// One mock cell. Only rank `rank` behaves; the others pass.
+/// One mock cell. Only rank `rank` behaves; the others pass. In a true cell it is a mishap: the
+/// behaviour strikes in the phase, between two ops of the workload.
 struct MockCell {
   MockBehaviour behaviour = MockBehaviour::pass;
   int ranks = 1;
@@ -52,6 +61,7 @@ struct MockCell {
   int milliseconds = 0;
   bool exclusive = false;
   bool fresh = false;
+  matrix::ProcessEnvironment environment;
 };
 
 /// A mock cell with the behaviour of that name, on the last of its ranks. Throws InputError.
@@ -62,8 +72,8 @@ std::string mock_to_text(const MockCell& mock);
 MockCell mock_from_text(const std::string& text);
 
 /// Reads a plan: a JSON list of objects with `behaviour` and, where they differ from the defaults,
-/// `ranks`, `rank`, `phase`, `milliseconds`, `exclusive`, `fresh`, `count`; either the list itself,
-/// or `@FILE` that holds it. Throws InputError.
+/// `ranks`, `rank`, `phase`, `milliseconds`, `exclusive`, `fresh`, `environment` (an object),
+/// `count`; either the list itself, or `@FILE` that holds it. Throws InputError.
 std::vector<MockCell> read_mock_plan(const std::string& text_or_file);
 
 /// The cells of a plan as a run's source.

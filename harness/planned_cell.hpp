@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "matrix/cell.hpp"
+#include "matrix/cell_environment.hpp"
 #include "reports/report_writer.hpp"
 #include "suites/result_record.hpp"
 
@@ -21,12 +22,15 @@ struct PlannedCell {
   bool fresh = false;               ///< in workers that have run nothing
   bool exclusive = false;           ///< with no other cell beside it
   std::vector<std::string> faults;  ///< ids of the fault switches to turn on
+  int fault_rank = -1;              ///< of the gang, the only one with the faults; -1 for all
   std::string sabotage;
+  std::string mishap;           ///< mock behaviour in a phase of a true cell; empty for none
   std::string mock;             ///< behaviour of a mock cell; empty for a cell of a matrix
   double deadline_scale = 0.0;  ///< in place of the run's; 0 for the run's
   std::string scenario;         ///< which scenarios to run; empty for a cell
   std::uint64_t round = 0;      ///< of a run that repeats its cells, from 1 on; 0 in any other
   std::optional<std::uint64_t> seed;  ///< in place of the run's
+  matrix::ProcessEnvironment environment;  ///< that its workers are started with
 };
 
 /// What a source of cells gives next: a cell to run, or one that was refused or skipped.

@@ -31,6 +31,7 @@ std::vector<pid_t> numbered_entries(const fs::path& folder) {
 
 struct ProcessStatus {
   char state = 'X';
+  pid_t parent = -1;
   pid_t session = -1;
 };
 
@@ -43,9 +44,8 @@ ProcessStatus status_of(pid_t process) {
   ProcessStatus status;
   if (name_end == std::string::npos) return status;
   std::istringstream rest(line.substr(name_end + 1));
-  pid_t parent = 0;
   pid_t group = 0;
-  rest >> status.state >> parent >> group >> status.session;
+  rest >> status.state >> status.parent >> group >> status.session;
   return status;
 }
 
@@ -60,6 +60,14 @@ std::vector<pid_t> session_members(pid_t session) {
     }
   }
   return members;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const pid_t process : numbered_entries("/proc")) {
+    if (status_of(process).parent == parent) children.push_back(process);
+  }
+  return children;
 }
 
 std::vector<pid_t> threads_of(pid_t process) {

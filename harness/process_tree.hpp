@@ -10,6 +10,9 @@ namespace cgconform::harness {
 /// Processes of a session, zombies excepted, found in /proc.
 std::vector<pid_t> session_members(pid_t session);
 
+/// Processes whose parent is `parent`, zombies included.
+std::vector<pid_t> children_of(pid_t parent);
+
 /// Threads of a process.
 std::vector<pid_t> threads_of(pid_t process);
 

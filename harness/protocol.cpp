@@ -37,7 +37,9 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("sabotage", m.sabotage);
   visit("checks", m.checks);
   visit("mock", m.mock);
+  visit("mishap", m.mishap);
   visit("scenario", m.scenario);
+  visit("environment", m.environment);
   visit("deadline_scale", m.deadline_scale);
   visit("guard_pages", m.guard_pages);
   visit("communicator_timeout_milliseconds", m.communicator_timeout_milliseconds);

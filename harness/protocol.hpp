@@ -37,8 +37,10 @@ struct Assignment {
   std::string sabotage;             ///< name; empty for none
   std::vector<std::string> checks;  ///< ids or globs to run; empty for all
   std::string mock;                 ///< behaviour of a mock cell; empty for a cell of the matrix
+  std::string mishap;               ///< mock behaviour in a phase of a true cell; empty for none
   std::string scenario;             ///< which scenarios to run; empty for a cell
-  double deadline_scale = 0.0;      ///< in place of the run's; 0 for the run's
+  std::map<std::string, std::string> environment;  ///< that its worker has to be started with
+  double deadline_scale = 0.0;                     ///< in place of the run's; 0 for the run's
   std::string guard_pages = "off";  ///< where buffers lie in mappings of their own: end, start
   std::int64_t communicator_timeout_milliseconds = 30000;
 };

@@ -26,11 +26,17 @@ using std::chrono::seconds;
 constexpr seconds flush_deadline{10};
 constexpr seconds launcher_check_interval{1};
 
+/// The kernel sends it when the thread of the launcher ends that started this rank.
+int launcher_signal() {
+  return SIGRTMIN + 5;
+}
+
 sigset_t run_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, launcher_signal());
   return signals;
 }
 
@@ -131,6 +137,10 @@ class RankLoop {
   void read_signal() {
     signalfd_siginfo info{};
     if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return;
+    if (static_cast<int>(info.ssi_signo) == launcher_signal()) {
+      launcher_checked_ = Clock::time_point{};
+      return;
+    }
     link_.send(Interrupted{static_cast<int>(info.ssi_signo)});
   }
 
@@ -139,7 +149,7 @@ class RankLoop {
     if (Clock::now() - launcher_checked_ < launcher_check_interval) return;
     launcher_checked_ = Clock::now();
     if (transport_.size() > 1 && ::getppid() != launcher_) {
-      throw EnvironmentError("the launcher of this rank is gone");
+      throw LauncherGone("the launcher of this rank is gone");
     }
   }
 
@@ -167,6 +177,7 @@ int run_rank(const Hello& introduction, const RunOptions& options, Planner& plan
              Transport& transport, const std::filesystem::path& worker_program) {
   // The kernel otherwise adds 50 microseconds to every wait.
   ::prctl(PR_SET_TIMERSLACK, 1UL);
+  ::prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(launcher_signal()));
   RankLoop loop(introduction, options, planner, transport, worker_program);
   return loop.run();
 }

@@ -80,6 +80,13 @@ void refuse_other_options(const RunOptions& typed, const RunOptions& before) {
     const std::string theirs = lines_of(there, key);
     if (mine != theirs) refuse(typed.resume, there_and_here("--" + name, theirs, mine));
   }
+  const bool other_cells = !before.mock_plan.empty() || before.selftest;
+  if (other_cells && is_among("matrix", typed.given)) {
+    refuse(typed.resume, "that run has cells of its own, and --matrix is given here");
+  }
+  if (before.mock_plan.empty() && is_among("mock", typed.given)) {
+    refuse(typed.resume, "that run has a matrix, and --mock is given here");
+  }
   if (typed.selftest && !before.selftest) {
     refuse(typed.resume, "that run was no self-test, and selftest is given here");
   }
@@ -140,6 +147,7 @@ RunOptions resumed_options(const RunOptions& typed) {
       is_among("matrix", typed.given) ? typed.matrix : found_from(header.directory, options.matrix);
   if (is_among("mock", typed.given)) options.mock_plan = typed.mock_plan;
   options.resume = typed.resume;
+  options.resumed_ranks = header.ranks;
   options.report = typed.resume;
   options.force = false;
   options.quiet = typed.quiet;
@@ -158,7 +166,6 @@ void require_same_run(const fs::path& folder, const JournalHeader& before,
   require_equal(folder, "seed", std::to_string(before.seed), std::to_string(now.seed));
   require_equal(folder, "program cgconform", before.binary_hash, now.binary_hash);
   require_equal(folder, "program cgconform-worker", before.worker_hash, now.worker_hash);
-  require_equal(folder, "ranks", std::to_string(before.ranks), std::to_string(now.ranks));
   require_equal(folder, "device", before.device, now.device);
   std::set<std::string> keys;
   for (const std::string& line : before.options) keys.emplace(key_of(line));
@@ -168,6 +175,12 @@ void require_same_run(const fs::path& folder, const JournalHeader& before,
     require_equal(folder, "options", lines_of(before.options, key), lines_of(now.options, key));
   }
   require_equal_variables(folder, before, now);
+}
+
+void require_same_ranks(const RunOptions& options, int ranks) {
+  if (options.resume.empty()) return;
+  require_equal(options.resume, "ranks", std::to_string(options.resumed_ranks),
+                std::to_string(ranks));
 }
 
 std::string resume_line(const RunOptions& options, int ranks, const fs::path& folder) {

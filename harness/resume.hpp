@@ -13,7 +13,11 @@ namespace cgconform::harness {
 /// given and differs.
 RunOptions resumed_options(const RunOptions& typed);
 
-/// Throws InputError naming what differs between the run in `folder` and one that would resume it.
+/// Throws InputError where the options are of a run on another number of ranks.
+void require_same_ranks(const RunOptions& options, int ranks);
+
+/// Throws InputError naming what else differs between the run in `folder` and one that would resume
+/// it.
 void require_same_run(const std::filesystem::path& folder, const JournalHeader& before,
                       const JournalHeader& now);
 

@@ -23,7 +23,8 @@ struct RunOptions {
   std::vector<std::string> cells;  ///< ids or hashes; empty for all
   std::uint64_t seed = 1;
   std::string report = "cgconform-report";
-  std::string resume;  ///< folder of the run to go on with; empty for a new one
+  std::string resume;     ///< folder of the run to go on with; empty for a new one
+  int resumed_ranks = 0;  ///< of that run
   bool force = false;
   DeviceChoice device = DeviceChoice::automatic;
   IsolationChoice isolation = IsolationChoice::kept;

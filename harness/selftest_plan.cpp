@@ -42,13 +42,16 @@ PlannedCell planned_row(const SelftestRow& row) {
   PlannedCell planned;
   planned.name = row_name(row);
   planned.ranks = ranks_of(row);
-  planned.fresh = true;
+  planned.fresh = !row.kept;
   if (row.cell) {
     planned.cell = *row.cell;
     planned.baseline = !suites::is_graph_cell(*row.cell);
+    planned.environment = matrix::cell_environment(*row.cell);
   }
   for (const workloads::Fault fault : row.faults) planned.faults.emplace_back(fault_id(fault));
+  planned.fault_rank = row.fault_rank;
   planned.sabotage = sabotage_name(row.sabotage);
+  if (!row.mishap.empty()) planned.mishap = mock_to_text(mock_named(row.mishap, planned.ranks));
   if (!row.mock.empty()) {
     planned.mock = mock_to_text(mock_named(row.mock, row.mock_ranks));
     planned.deadline_scale = mock_deadline_scale;

@@ -102,8 +102,9 @@ void Supervisor::begin(const Begin& begin) {
 
 void Supervisor::start_worker() {
   worker_.reset();
+  strays_.end(-1);
   ++generation_;
-  WorkerOptions options{options_.worker_program, log_file_, {}};
+  WorkerOptions options{options_.worker_program, log_file_, {}, environment_};
   if (!wrap_.empty()) {
     wrapper_log_ = log_file_.parent_path() /
                    fmt::format("rank{}.{}.{}.log", options_.world_rank, wrap_, generation_);
@@ -126,7 +127,9 @@ void Supervisor::assign(const Assignment& assignment) {
     scheduler_.send(StaleAssignment{assignment.id, generation_});
     return;
   }
-  if (assignment.fresh && !pristine_) replace_idle_worker();
+  const bool other_environment = assignment.environment != environment_;
+  environment_ = assignment.environment;
+  if (other_environment || (assignment.fresh && !pristine_)) replace_idle_worker();
   assignment_ = assignment;
   cell_deadlines_ = assignment.deadline_scale > 0.0
                         ? Deadlines(assignment.deadline_scale, deadlines_.cell())
@@ -161,6 +164,7 @@ void Supervisor::shut_down(int exit_code) {
     }
     worker_.reset();
   }
+  strays_.end(-1);
   assignment_.reset();
   finished_ = true;
   scheduler_.send(Goodbye{options_.world_rank});

@@ -9,6 +9,7 @@
 
 #include "harness/deadlines.hpp"
 #include "harness/protocol.hpp"
+#include "harness/stray_processes.hpp"
 #include "harness/worker_process.hpp"
 
 namespace cgconform::harness {
@@ -81,11 +82,13 @@ class Supervisor {
   SupervisorOptions options_;
   MessageSink& scheduler_;
   Deadlines deadlines_;
+  StrayProcesses strays_;
   std::filesystem::path log_file_;
   std::string wrap_;                        ///< tool of compute-sanitizer; empty for none
   std::filesystem::path wrapper_log_;       ///< of the present worker
   std::optional<suites::RankReport> held_;  ///< complete but for the wrapper's report
   std::unique_ptr<WorkerProcess> worker_;
+  matrix::ProcessEnvironment environment_;  ///< of workers, beyond this process's own
   std::uint64_t generation_ = 0;
   bool worker_ready_ = false;
   bool begun_ = false;  ///< the first worker's start was reported

@@ -1,5 +1,6 @@
 #include "harness/worker_process.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -28,17 +29,17 @@ constexpr std::array<std::string_view, 6> launcher_prefixes{"OMPI_", "PMIX_", "P
 constexpr std::chrono::milliseconds kill_deadline{5000};
 constexpr std::chrono::microseconds wait_step{200};
 
-std::vector<char*> worker_environment() {
-  std::vector<char*> variables;
+std::vector<std::string> worker_environment(const matrix::ProcessEnvironment& own) {
+  std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
-    bool of_launcher = false;
-    for (const std::string_view prefix : launcher_prefixes) {
-      of_launcher = of_launcher || variable.starts_with(prefix);
-    }
-    if (!of_launcher) variables.push_back(*entry);
+    const bool of_launcher =
+        std::any_of(launcher_prefixes.begin(), launcher_prefixes.end(),
+                    [&](std::string_view prefix) { return variable.starts_with(prefix); });
+    const std::string name(variable.substr(0, variable.find('=')));
+    if (!of_launcher && !own.contains(name)) variables.emplace_back(variable);
   }
-  variables.push_back(nullptr);
+  for (const auto& [name, value] : own) variables.push_back(fmt::format("{}={}", name, value));
   return variables;
 }
 
@@ -125,7 +126,11 @@ pid_t spawn(const WorkerOptions& options, int channel, int board) {
   actions.duplicate(board_copy.get(), worker_board_descriptor);
   actions.close_from(worker_board_descriptor + 1);
   const SpawnAttributes attributes;
-  std::vector<char*> environment = worker_environment();
+  std::vector<std::string> variables = worker_environment(options.environment);
+  std::vector<char*> environment;
+  environment.reserve(variables.size() + 1);
+  for (std::string& variable : variables) environment.push_back(variable.data());
+  environment.push_back(nullptr);
   std::vector<std::string> words = options.wrapper;
   words.push_back(options.program.string());
   std::vector<char*> arguments;

@@ -13,6 +13,7 @@
 #include "harness/crash_handler.hpp"
 #include "harness/crash_record.hpp"
 #include "harness/progress_board.hpp"
+#include "matrix/cell_environment.hpp"
 
 namespace cgconform::harness {
 
@@ -24,6 +25,7 @@ struct WorkerOptions {
   std::filesystem::path program;
   std::filesystem::path log_file;  ///< output is appended to it; empty for the supervisor's stderr
   std::vector<std::string> wrapper;  ///< words of a program that runs the worker; may be empty
+  matrix::ProcessEnvironment environment;  ///< variables beyond, or in place of, this process's
 };
 
 /// A running cgconform-worker: its own session and process group, without the launcher's variables,

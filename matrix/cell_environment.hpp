@@ -1,21 +1,20 @@
 #pragma once
 
-#include <string_view>
-#include <vector>
+#include <map>
+#include <string>
 
 #include "matrix/cell.hpp"
 
 namespace cgconform::matrix {
 
-/// A variable of the process that runs a cell.
-struct EnvironmentVariable {
-  std::string_view name;
-  std::string_view value;
-  friend bool operator==(const EnvironmentVariable&, const EnvironmentVariable&) = default;
-};
+/// Variables of a process, by name.
+using ProcessEnvironment = std::map<std::string, std::string>;
 
-/// What the platform settings of a cell demand of its process, in a fixed order; cells with equal
-/// answers can share a worker.
-std::vector<EnvironmentVariable> cell_environment(const Cell& cell);
+/// What the platform settings of a cell demand of its process; cells with equal answers can share a
+/// worker.
+ProcessEnvironment cell_environment(const Cell& cell);
+
+/// `env NAME=VALUE ... `, with the blank at its end, to stand before a command; empty for nothing.
+std::string environment_prefix(const ProcessEnvironment& environment);
 
 }  // namespace cgconform::matrix

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -100,6 +101,13 @@ json numbers_to_json(const std::map<std::string, double>& numbers) {
   json object = json::object();
   for (const auto& [name, value] : numbers) object[name] = encode_number(value);
   return object;
+}
+
+template <typename T>
+json list_to_json(const std::vector<T>& items) {
+  json list = json::array();
+  for (const T& item : items) list.push_back(to_json(item));
+  return list;
 }
 
 std::map<std::string, double> numbers_from_json(FieldReader& reader, std::string_view name) {
@@ -235,9 +243,35 @@ RankReport rank_report_from_json(const json& object) {
   return report;
 }
 
+json to_json(const EarlierAttempt& attempt) {
+  return {
+      {"attempt", attempt.attempt},
+      {"verdict", verdict_name(attempt.verdict)},
+      {"check_id", attempt.check_id},
+      {"failing_rank", attempt.failing_rank},
+      {"reason", attempt.reason},
+      {"seconds", encode_number(attempt.seconds)},
+      {"ranks", list_to_json(attempt.ranks)},
+  };
+}
+
+EarlierAttempt earlier_attempt_from_json(const json& object) {
+  EarlierAttempt attempt;
+  FieldReader reader("earlier", object);
+  reader.read("attempt", attempt.attempt);
+  reader.read_verdict("verdict", attempt.verdict);
+  reader.read("check_id", attempt.check_id);
+  reader.read("failing_rank", attempt.failing_rank);
+  reader.read("reason", attempt.reason);
+  reader.read("seconds", attempt.seconds);
+  for (const json& rank : reader.field("ranks")) {
+    attempt.ranks.push_back(rank_report_from_json(rank));
+  }
+  reader.finish();
+  return attempt;
+}
+
 json to_json(const CellResult& result) {
-  json ranks = json::array();
-  for (const RankReport& rank : result.ranks) ranks.push_back(to_json(rank));
   json object = {
       {"index", result.index},
       {"id", result.id},
@@ -252,12 +286,14 @@ json to_json(const CellResult& result) {
       {"attempt", result.attempt},
       {"provisional", result.provisional},
       {"seconds", encode_number(result.seconds)},
-      {"ranks", std::move(ranks)},
+      {"environment", result.environment},
+      {"ranks", list_to_json(result.ranks)},
   };
   if (result.round > 0) {
     object["round"] = result.round;
     object["seed"] = result.seed;
   }
+  if (!result.earlier.empty()) object["earlier"] = list_to_json(result.earlier);
   return object;
 }
 
@@ -281,8 +317,14 @@ CellResult cell_result_from_json(const json& object) {
     reader.read("round", result.round);
     reader.read("seed", result.seed);
   }
+  reader.read("environment", result.environment);
   for (const json& rank : reader.field("ranks")) {
     result.ranks.push_back(rank_report_from_json(rank));
+  }
+  if (reader.has("earlier")) {
+    for (const json& attempt : reader.field("earlier")) {
+      result.earlier.push_back(earlier_attempt_from_json(attempt));
+    }
   }
   reader.finish();
   return result;

@@ -13,12 +13,14 @@ nlohmann::json to_json(const Divergence& divergence);
 nlohmann::json to_json(const CheckResult& result);
 nlohmann::json to_json(const AbnormalEnd& end);
 nlohmann::json to_json(const RankReport& report);
+nlohmann::json to_json(const EarlierAttempt& attempt);
 nlohmann::json to_json(const CellResult& result);
 
 Divergence divergence_from_json(const nlohmann::json& json);
 CheckResult check_result_from_json(const nlohmann::json& json);
 AbnormalEnd abnormal_end_from_json(const nlohmann::json& json);
 RankReport rank_report_from_json(const nlohmann::json& json);
+EarlierAttempt earlier_attempt_from_json(const nlohmann::json& json);
 CellResult cell_result_from_json(const nlohmann::json& json);
 
 }  // namespace cgconform::suites

@@ -65,6 +65,18 @@ struct RankReport {
   friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 
+/// An attempt at a cell that another one followed.
+struct EarlierAttempt {
+  int attempt = 0;
+  Verdict verdict = Verdict::pass;
+  std::string check_id;
+  int failing_rank = -1;
+  std::string reason;
+  double seconds = 0.0;
+  std::vector<RankReport> ranks;
+  friend bool operator==(const EarlierAttempt&, const EarlierAttempt&) = default;
+};
+
 /// The merged result of one cell.
 struct CellResult {
   std::uint64_t index = 0;
@@ -82,7 +94,9 @@ struct CellResult {
   std::uint64_t round = 0;  ///< of a run that repeats its cells, from 1 on; 0 in any other
   std::uint64_t seed = 0;   ///< of this round
   double seconds = 0.0;
+  std::map<std::string, std::string> environment;  ///< variables that its workers started with
   std::vector<RankReport> ranks;
+  std::vector<EarlierAttempt> earlier;
   friend bool operator==(const CellResult&, const CellResult&) = default;
 };
 

@@ -158,29 +158,6 @@ constexpr std::array sabotage_rows{
                 "PRF-07"},
 };
 
-struct RunnerRow {
-  std::string_view mock;
-  int ranks;
-  Verdict expected;
-  std::string_view statement;
-};
-
-constexpr std::array runner_rows{
-    RunnerRow{"pass", 2, Verdict::pass, "a gang of healthy workers"},
-    RunnerRow{"segfault", 2, Verdict::crash, "a worker dies of SIGSEGV"},
-    RunnerRow{"wild_access", 1, Verdict::fail_illegal_access,
-              "a worker faults inside the device's memory"},
-    RunnerRow{"abort_call", 2, Verdict::crash, "a worker calls abort"},
-    RunnerRow{"killed", 2, Verdict::crash, "a worker is killed from outside"},
-    RunnerRow{"exit_zero", 2, Verdict::crash, "a worker exits early with code 0 and no report"},
-    RunnerRow{"exit_nonzero", 1, Verdict::crash, "a worker exits early with an error code"},
-    RunnerRow{"hang", 2, Verdict::hang, "a worker does nothing any more"},
-    RunnerRow{"hang_stubbornly", 1, Verdict::hang, "a worker hangs and ignores TERM"},
-    RunnerRow{"failing_check", 2, Verdict::fail_numeric_mismatch, "one rank reports a failure"},
-    RunnerRow{"nothing_tested", 1, Verdict::fail_coverage, "a worker compared nothing"},
-    RunnerRow{"other_plan", 2, Verdict::fail_suite, "the ranks ran different cells"},
-};
-
 Cell validated_iteration() {
   Cell cell = full_iteration();
   cell.shape.eval_interval = 2;
@@ -324,17 +301,6 @@ void add_sabotages(std::vector<SelftestRow>& rows) {
   }
 }
 
-void add_runner(std::vector<SelftestRow>& rows) {
-  for (const RunnerRow& runner : runner_rows) {
-    rows.push_back({.id = fmt::format("runner/{}", runner.mock),
-                    .kind = SelftestKind::runner,
-                    .statement = std::string(runner.statement),
-                    .mock = std::string(runner.mock),
-                    .mock_ranks = runner.ranks,
-                    .expected = runner.expected});
-  }
-}
-
 std::vector<SelftestRow> collect_rows() {
   std::vector<SelftestRow> rows;
   add_controls(rows);
@@ -342,7 +308,7 @@ std::vector<SelftestRow> collect_rows() {
   add_special_faults(rows);
   add_sabotages(rows);
   for (SelftestRow& row : tampering_rows()) rows.push_back(std::move(row));
-  add_runner(rows);
+  add_runner_rows(rows);
   return rows;
 }
 
@@ -351,6 +317,14 @@ bool fired(const CellResult& result, std::string_view check_id) {
   return std::any_of(
       result.secondary.begin(), result.secondary.end(),
       [&](const std::string& text) { return text.starts_with(fmt::format("{} ", check_id)); });
+}
+
+/// The world rank that a row's failure has to name; -1 where no such rank reported.
+int world_rank_of(const SelftestRow& row, const CellResult& result) {
+  const auto report =
+      std::find_if(result.ranks.begin(), result.ranks.end(),
+                   [&](const RankReport& rank) { return rank.rank == row.failing_rank; });
+  return report == result.ranks.end() ? -1 : report->world_rank;
 }
 
 }  // namespace
@@ -398,6 +372,10 @@ bool selftest_holds(const SelftestRow& row, const CellResult& result, std::strin
   } else if (!row.check_id.empty() && !fired(result, row.check_id)) {
     why =
         fmt::format("{} came out, but {} did not fire", verdict_name(result.verdict), row.check_id);
+  } else if (row.failing_rank >= 0 && result.failing_rank != world_rank_of(row, result)) {
+    why =
+        fmt::format("{} came out, but rank {} was named in place of {}",
+                    verdict_name(result.verdict), result.failing_rank, world_rank_of(row, result));
   }
   return why.empty();
 }

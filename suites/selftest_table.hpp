@@ -36,13 +36,20 @@ struct SelftestRow {
   std::string_view tampered_rule{};
   std::string mock;  ///< behaviour of a mock cell
   int mock_ranks = 1;
+  std::string mishap;   ///< mock behaviour that strikes the last rank of `cell` in a replay
+  int fault_rank = -1;  ///< of the gang, the only one with the faults; -1 for all
+  bool kept = false;    ///< run in workers that have run other cells, and again where it fails
   std::optional<Verdict> expected;  ///< exactly this; absent: any failing verdict
   std::string check_id;             ///< that must fire with it; empty where none in particular
+  int failing_rank = -1;            ///< of the gang, that must be named; -1 where any may be
 };
 
 /// Every row, in the order they are run: controls first, so that a checker that is too eager shows
 /// before anything is concluded from faults.
 std::span<const SelftestRow> selftest_table();
+
+/// The rows about the runner: workers that crash, hang or lie, and mishaps in true cells.
+void add_runner_rows(std::vector<SelftestRow>& rows);
 
 /// True where the merged result of a row's cell is what the row says. `why` then stays empty; else
 /// it says what came out in its place.

@@ -3,14 +3,18 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <thread>
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "harness/system_error.hpp"
 #include "harness/worker_process.hpp"
+#include "matrix/error.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -61,6 +65,18 @@ void access_unmapped_arena(ProgressBoard& board) {
   sleep_for_ever();
 }
 
+void leave_process_behind() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setsid();
+    // Its parent ends, so that nobody but the supervisor can find it.
+    if (::fork() != 0) ::_exit(0);
+    ::close(worker_channel_descriptor);
+    sleep_for_ever();
+  }
+  ::waitpid(child, nullptr, 0);
+}
+
 void meet_gang(const Assignment& assignment, WorkerLink& link) {
   const auto store = link.store(assignment.gang);
   const std::string prefix = fmt::format("attempt{}/", assignment.id);
@@ -70,6 +86,16 @@ void meet_gang(const Assignment& assignment, WorkerLink& link) {
   }
 }
 
+/// This process and its values of the variables that the cell asked for.
+std::string describe_process(const MockCell& mock) {
+  std::string text = fmt::format("pid={}", ::getpid());
+  for (const auto& [name, asked] : mock.environment) {
+    const char* value = std::getenv(name.c_str());
+    text += fmt::format(" {}={}", name, value == nullptr ? "unset" : value);
+  }
+  return text;
+}
+
 void fail(RankReport& report) {
   report.checks.push_back({"NUM-01", Verdict::fail_numeric_mismatch, "mock failure", std::nullopt});
 }
@@ -77,7 +103,7 @@ void fail(RankReport& report) {
 }  // namespace
 
 RankReport run_mock_cell(const Assignment& assignment, const MockCell& mock, WorkerLink& link,
-                         ProgressBoard& board, std::uint64_t cells_before) {
+                         ProgressBoard& board, MockProcess& process) {
   RankReport report = passing_report(assignment);
   board.enter_phase(mock.phase);
   board.start_operation("mock operation");
@@ -101,7 +127,7 @@ RankReport run_mock_cell(const Assignment& assignment, const MockCell& mock, Wor
       fail(report);
       break;
     case MockBehaviour::failing_when_kept:
-      if (cells_before > 0) fail(report);
+      if (!assignment.fresh) fail(report);
       break;
     case MockBehaviour::skip:
       report.checks.front().verdict = Verdict::skip;
@@ -138,6 +164,29 @@ RankReport run_mock_cell(const Assignment& assignment, const MockCell& mock, Wor
     case MockBehaviour::other_plan:
       report.cell_digest = "another plan";
       break;
+    case MockBehaviour::throwing:
+      throw std::runtime_error("mock exception");
+    case MockBehaviour::terminated:
+      ::raise(SIGTERM);
+      break;
+    case MockBehaviour::poison:
+      process.spoilt = true;
+      fail(report);
+      break;
+    case MockBehaviour::hidden_poison:
+      process.spoilt = true;
+      break;
+    case MockBehaviour::poisoned:
+      if (process.spoilt) fail(report);
+      break;
+    case MockBehaviour::environment:
+      report.checks.front().detail = describe_process(mock);
+      break;
+    case MockBehaviour::left_behind:
+      leave_process_behind();
+      break;
+    case MockBehaviour::lost:
+      throw InternalError("a lost mock cell was given out");
     case MockBehaviour::slow:
       std::this_thread::sleep_for(std::chrono::milliseconds{mock.milliseconds});
       break;

@@ -7,9 +7,13 @@
 
 namespace cgconform::harness {
 
-/// Runs a mock cell; `cells_before` is how many this worker has run.
+/// What mock cells leave behind in their process.
+struct MockProcess {
+  bool spoilt = false;
+};
+
+/// Runs a mock cell.
 suites::RankReport run_mock_cell(const Assignment& assignment, const MockCell& mock,
-                                 WorkerLink& link, ProgressBoard& board,
-                                 std::uint64_t cells_before);
+                                 WorkerLink& link, ProgressBoard& board, MockProcess& process);
 
 }  // namespace cgconform::harness

@@ -65,6 +65,7 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
   board_.enter_phase(workloads::Phase::setup);
   try {
     open_device(assignment);
+    progress_.arm(mishap_for(assignment.mishap, assignment.rank));
     RankReport report = assignment.scenario.empty() ? run(assignment) : run_scenario(assignment);
     report.rank = assignment.rank;
     report.device = assignment.device;
@@ -95,7 +96,7 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
       .seed = assignment.seed,
       .faults = fault_switches(assignment.faults),
       .sabotage = sabotage,
-      .progress = &board_,
+      .progress = &progress_,
   };
   const suites::LegSource run_leg = [&](const matrix::Cell& cell,
                                         const workloads::LegRequest& request) {
@@ -147,11 +148,11 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
     const int count = workloads::cuda_device_count();
     const int world_rank = assignment.world_ranks.at(static_cast<std::size_t>(assignment.rank));
     options.ordinal = count > 0 ? world_rank % count : 0;
-    options.progress = &board_;
+    options.progress = &progress_;
     device_ = workloads::create_cuda_device(options);
   } else {
     workloads::ReferenceDeviceOptions options;
-    options.progress = &board_;
+    options.progress = &progress_;
     device_ = workloads::create_reference_device(options);
   }
   const workloads::AddressRange arena = device_->segment_source().range();

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "harness/progress_board.hpp"
+#include "harness/worker/mishap.hpp"
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
 #include "workloads/device/device.hpp"
@@ -15,7 +16,8 @@ namespace cgconform::harness {
 /// are kept from cell to cell.
 class TrainingExecutor final : public CellExecutor {
  public:
-  TrainingExecutor(WorkerLink& link, ProgressBoard& board) : link_(link), board_(board) {}
+  TrainingExecutor(WorkerLink& link, ProgressBoard& board)
+      : link_(link), board_(board), progress_(board) {}
 
   suites::RankReport execute(const Assignment& assignment) override;
   void retire_gang(std::uint64_t gang) override;
@@ -33,6 +35,7 @@ class TrainingExecutor final : public CellExecutor {
 
   WorkerLink& link_;
   ProgressBoard& board_;
+  MishapSink progress_;  ///< what the workload tells of itself, on its way to the board
   std::unique_ptr<workloads::Device> device_;
   std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
 };

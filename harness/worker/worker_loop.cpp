@@ -11,7 +11,7 @@ namespace cgconform::harness {
 
 int run_worker(WorkerLink& link, ProgressBoard& board, CellExecutor& executor,
                const std::string& build) {
-  std::uint64_t cells_run = 0;
+  MockProcess mock_process;
   link.send(WorkerReady{build});
   while (const auto message = link.receive()) {
     if (std::holds_alternative<Shutdown>(*message)) return 0;
@@ -21,11 +21,10 @@ int run_worker(WorkerLink& link, ProgressBoard& board, CellExecutor& executor,
     }
     const auto* assignment = std::get_if<Assignment>(&*message);
     if (assignment == nullptr) continue;
-    suites::RankReport report =
-        assignment->mock.empty()
-            ? executor.execute(*assignment)
-            : run_mock_cell(*assignment, mock_from_text(assignment->mock), link, board, cells_run);
-    ++cells_run;
+    suites::RankReport report = assignment->mock.empty()
+                                    ? executor.execute(*assignment)
+                                    : run_mock_cell(*assignment, mock_from_text(assignment->mock),
+                                                    link, board, mock_process);
     board.enter_phase(workloads::Phase::idle);
     link.send(CellReport{assignment->id, std::move(report), 0});
   }

@@ -31,6 +31,7 @@ std::span<const CheckDefinition> communication_checks() {
                       .applies = graph_gangs,
                       .legs = graph_legs,
                       .judge = judge_async_errors},
+      CheckDefinition{.id = "COM-24", .subject = CheckSubject::runner, .failure = Verdict::crash},
   };
   return table;
 }

@@ -19,11 +19,13 @@ std::span<const CheckDefinition> lifecycle_checks() {
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_capture,
                       .scenario = judge_capture_rules},
+      CheckDefinition{.id = "LIF-10", .subject = CheckSubject::runner, .failure = Verdict::crash},
       CheckDefinition{.id = "LIF-17",
                       .failure = Verdict::fail_capture,
                       .applies = graph_cells,
                       .legs = graph_legs,
                       .judge = judge_capture_completeness},
+      CheckDefinition{.id = "LIF-18", .subject = CheckSubject::runner, .failure = Verdict::crash},
   };
   return table;
 }

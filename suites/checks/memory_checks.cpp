@@ -109,6 +109,8 @@ std::span<const CheckDefinition> memory_checks() {
                       .applies = graph_cells,
                       .legs = instrumented_pair,
                       .judge = judge_slots},
+      CheckDefinition{
+          .id = "MEM-19", .subject = CheckSubject::runner, .failure = Verdict::fail_leak},
   };
   return table;
 }

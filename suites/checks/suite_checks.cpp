@@ -19,6 +19,8 @@ std::span<const CheckDefinition> suite_checks() {
       CheckDefinition{
           .id = "SUI-04", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{.id = "SUI-05", .subject = CheckSubject::runner, .failure = Verdict::hang},
+      CheckDefinition{
+          .id = "SUI-06", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
       CheckDefinition{.id = "SUI-07",
                       .subject = CheckSubject::run_scenario,
                       .failure = Verdict::fail_suite,
@@ -27,6 +29,9 @@ std::span<const CheckDefinition> suite_checks() {
                       .subject = CheckSubject::run_scenario,
                       .failure = Verdict::fail_suite,
                       .scenario = judge_empty_selection},
+      CheckDefinition{.id = "SUI-09", .subject = CheckSubject::runner, .failure = Verdict::flaky},
+      CheckDefinition{
+          .id = "SUI-10", .subject = CheckSubject::runner, .failure = Verdict::fail_suite},
   };
   return table;
 }

@@ -82,6 +82,21 @@ TEST(Attempts, AreFlakyWhereTheyEndDifferently) {
   EXPECT_THAT(merged.reason, HasSubstr("PASS"));
 }
 
+// SUI-09
+TEST(Attempts, AreBothKept) {
+  auto once = attempt({report(0, Verdict::fail_rng_state)});
+  once.planned.environment = {{"NCCL_GRAPH_REGISTER", "0"}};
+  const auto failed = judge_attempt(once);
+  for (const Verdict second : {Verdict::pass, Verdict::fail_rng_state}) {
+    const auto merged = merge_attempts(failed, judge_attempt(attempt({report(0, second)})));
+    ASSERT_EQ(merged.earlier.size(), 1U);
+    EXPECT_EQ(merged.earlier[0].verdict, Verdict::fail_rng_state);
+    EXPECT_EQ(merged.earlier[0].ranks, failed.ranks);
+    EXPECT_EQ(merged.ranks[0].checks[0].verdict, second);
+  }
+  EXPECT_EQ(failed.environment.at("NCCL_GRAPH_REGISTER"), "0");
+}
+
 TEST(Attempts, KeepTheVerdictThatTheyAgreeOn) {
   const auto failed = judge_attempt(attempt({report(0, Verdict::fail_rng_state)}));
   EXPECT_EQ(merge_attempts(failed, failed).verdict, Verdict::fail_rng_state);

@@ -96,6 +96,73 @@ TEST(GangScheduler, KeepsAGangWhileItsWorkersAreTheSame) {
   EXPECT_FALSE(ranks.given(1).new_gang);
 }
 
+PlannedCell cell_in(const std::string& hash, const matrix::ProcessEnvironment& environment) {
+  PlannedCell planned = cell(hash, 2);
+  planned.environment = environment;
+  return planned;
+}
+
+TEST(GangScheduler, RunsCellsOfOneEnvironmentBehindEachOtherOnOneGang) {
+  const matrix::ProcessEnvironment on{{"NCCL_GRAPH_REGISTER", "1"}};
+  const matrix::ProcessEnvironment off{{"NCCL_GRAPH_REGISTER", "0"}};
+  SimulatedRanks ranks(2);
+  for (const char* hash : {"on1", "on2", "on3"}) ranks.scheduler().add(cell_in(hash, on), 1);
+  ranks.scheduler().add(cell_in("off1", off), 1);
+  ranks.scheduler().add(cell_in("on4", on), 1);
+  std::vector<std::string> order;
+  std::set<std::uint64_t> gangs;
+  while (!ranks.scheduler().idle()) {
+    ranks.dispatch();
+    order.push_back(ranks.given(0).name.id);
+    gangs.insert(ranks.given(0).gang);
+    EXPECT_EQ(ranks.given(0).environment, order.back() == "off1" ? off : on);
+    ranks.report(0);
+    ranks.report(1);
+  }
+  EXPECT_THAT(order, ElementsAre("on1", "on2", "on3", "on4", "off1"));
+  EXPECT_EQ(gangs.size(), 2U);
+}
+
+TEST(GangScheduler, PrefersRanksWhoseWorkersHaveTheEnvironment) {
+  const matrix::ProcessEnvironment on{{"NCCL_GRAPH_REGISTER", "1"}};
+  SimulatedRanks ranks(4);
+  ranks.scheduler().add(cell("plain", 2), 1);
+  ranks.scheduler().add(cell_in("on1", on), 1);
+  ranks.dispatch();
+  for (int rank = 0; rank < 4; ++rank) ranks.report(rank);
+  ranks.scheduler().add(cell_in("on2", on), 1);
+  ranks.dispatch();
+  EXPECT_THAT(ranks.given(2).world_ranks, ElementsAre(2, 3));
+  EXPECT_FALSE(ranks.given(2).new_gang);
+}
+
+TEST(GangScheduler, DoesNotLetACellOfAnotherEnvironmentStarve) {
+  const matrix::ProcessEnvironment on{{"NCCL_GRAPH_REGISTER", "1"}};
+  SimulatedRanks ranks(2);
+  ranks.scheduler().add(cell("first", 2), 1);
+  ranks.dispatch();
+  ranks.scheduler().add(cell_in("waiting", on), 1);
+  int started_before = 0;
+  while (ranks.given(0).name.id != "waiting") {
+    ASSERT_LE(++started_before, 100);
+    ranks.scheduler().add(cell("more", 2), 1);
+    ranks.report(0);
+    ranks.report(1);
+    ranks.dispatch();
+  }
+}
+
+TEST(GangScheduler, TurnsFaultsOnForTheirRankAlone) {
+  PlannedCell planned = cell("a", 2);
+  planned.faults = {"F02a"};
+  planned.fault_rank = 1;
+  SimulatedRanks ranks(2);
+  ranks.scheduler().add(planned, 1);
+  ranks.dispatch();
+  EXPECT_THAT(ranks.given(0).faults, ElementsAre());
+  EXPECT_THAT(ranks.given(1).faults, ElementsAre("F02a"));
+}
+
 TEST(GangScheduler, MakesANewGangAfterAWorkerWasLost) {
   SimulatedRanks ranks(2);
   ranks.scheduler().add(cell("a", 2), 1);

@@ -61,6 +61,8 @@ TEST(Protocol, GivesBackAnAssignment) {
   sent.seed = 77;
   sent.faults = {"F01a"};
   sent.mock = "{}";
+  sent.mishap = "{}";
+  sent.environment = {{"NCCL_GRAPH_REGISTER", "0"}};
   sent.deadline_scale = 0.5;
   const auto received = std::get<Assignment>(decode(encode(sent)));
   EXPECT_EQ(received.id, sent.id);
@@ -74,6 +76,8 @@ TEST(Protocol, GivesBackAnAssignment) {
   EXPECT_EQ(received.seed, sent.seed);
   EXPECT_EQ(received.faults, sent.faults);
   EXPECT_EQ(received.mock, sent.mock);
+  EXPECT_EQ(received.mishap, sent.mishap);
+  EXPECT_EQ(received.environment, sent.environment);
   EXPECT_EQ(received.deadline_scale, sent.deadline_scale);
 }
 

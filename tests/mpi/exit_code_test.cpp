@@ -64,9 +64,26 @@ INSTANTIATE_TEST_SUITE_P(
         ExitRow{"Flaky", R"([{"ranks":2},{"ranks":2,"behaviour":"failing_when_kept"}])", 1,
                 "FLAKY"},
         ExitRow{"BadInput", R"([{"behaviour":"pas"}])", 2, ""},
+        ExitRow{"Exception", R"([{"ranks":2,"behaviour":"throwing"}])", 1, "exit code 2"},
+        ExitRow{"Terminated", R"([{"ranks":2,"behaviour":"terminated"}])", 1, "signal 15"},
+        ExitRow{"MissingVerdict", R"([{"count":2},{"behaviour":"lost"}])", 7,
+                "planned cells without a verdict"},
+        ExitRow{"MissingVerdictBesideAFailure",
+                R"([{"behaviour":"failing_check"},{"behaviour":"lost"}])", 7,
+                "planned cells without a verdict"},
         ExitRow{"UnplannedSkip", R"([{"behaviour":"skip"},{}])", 4, "unplanned skips"},
         ExitRow{"EverythingSkipped", R"([{"behaviour":"skip","count":2}])", 77, "skipped"}),
     [](const ::testing::TestParamInfo<ExitRow>& test) { return test.param.name; });
+
+TEST(ExitCode, IsSixWhereTheSelftestDoesNotSeeWhatItMust) {
+  const TemporaryDirectory directory;
+  // A cell that has no time hangs, which is not what the row says.
+  const ProgramEnd end =
+      run_program(launch_line(2, {"selftest", "--row", "off/local", "--timeout", "0.001",
+                                  "--report", (directory.path() / "report").string()}),
+                  launcher_variables());
+  EXPECT_EQ(end.exit_code, 6) << end.out << end.err;
+}
 
 TEST(ExitCode, IsTwoAndSaidOnceWhereTheCommandLineIsWrongOnAllRanks) {
   const ProgramEnd end = run_program(launch_line(4, {"--matrx", "smoke"}), launcher_variables());
@@ -90,6 +107,13 @@ TEST(ExitCode, IsThreeAndNamesTheRankWhoseVariablesDiffer) {
   EXPECT_THAT(end.err, HasSubstr("rank 1"));
   EXPECT_THAT(end.err, HasSubstr("NCCL_GRAPH_REGISTER"));
   EXPECT_FALSE(std::filesystem::exists(report));
+}
+
+TEST(ExitCode, IsThreeUnderALauncherWhoseProcessesMpiDoesNotConnect) {
+  const ProgramEnd end =
+      run_program({cgconform_program(), "--mock", "[{}]"}, {"PMI_RANK=1", "PMI_SIZE=4"});
+  EXPECT_EQ(end.exit_code, 3) << end.out << end.err;
+  EXPECT_THAT(end.err, HasSubstr("started 4 processes and MPI connects 1"));
 }
 
 TEST(ExitCode, IsThreeAndNamesTheRankWhoseOptionsDiffer) {

@@ -218,6 +218,8 @@ TEST_F(ResumeTest, RefusesAnotherRunNamingWhatDiffers) {
   expect_refused(line("--resume", "", {"--seed", "2"}), "--seed: seed=1 there, seed=2 here");
   expect_refused(line("--resume", R"([{}])"), "matrix mock has changed");
   expect_refused(line("--resume", "", {"--timeout", "5"}), "--timeout");
+  expect_refused(line("--resume", "", {"--matrix", "smoke"}), "--matrix is given");
+  expect_refused(launch_line(2, {"--resume", report().string()}), "ranks: 4 there, 2 here");
   std::vector<std::string> other = launcher_variables();
   other.emplace_back("NCCL_GRAPH_REGISTER=0");
   const ProgramEnd end = run_program(line("--resume", ""), other);

@@ -57,7 +57,15 @@ CellResult full_result() {
           .attempt = 1,
           .provisional = true,
           .seconds = 0.25,
-          .ranks = {rank}};
+          .environment = {{"NCCL_GRAPH_REGISTER", "0"}},
+          .ranks = {rank},
+          .earlier = {{.attempt = 1,
+                       .verdict = Verdict::crash,
+                       .check_id = "SUI-04",
+                       .failing_rank = 4,
+                       .reason = "it died",
+                       .seconds = 0.5,
+                       .ranks = {rank}}}};
 }
 
 TEST(ResultJson, ReadsBackAnEqualRecordThroughText) {

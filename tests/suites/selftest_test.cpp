@@ -92,10 +92,25 @@ TEST(SelftestTable, AcceptsAnyFailingVerdictOnlyWhereNoneIsNamed) {
   EXPECT_FALSE(selftest_holds(row, {.verdict = Verdict::skip}, why));
 }
 
+// SUI-10
+TEST(SelftestTable, DetectsAFailureThatIsNamedOnAnotherRank) {
+  const SelftestRow row{
+      .kind = SelftestKind::runner, .expected = Verdict::crash, .failing_rank = 1};
+  CellResult result{.verdict = Verdict::crash, .failing_rank = 3};
+  result.ranks = {{.rank = 0, .world_rank = 2}, {.rank = 1, .world_rank = 3}};
+  std::string why;
+  EXPECT_TRUE(selftest_holds(row, result, why)) << why;
+  result.failing_rank = 2;
+  EXPECT_FALSE(selftest_holds(row, result, why));
+  EXPECT_THAT(why, HasSubstr("rank 2 was named in place of 3"));
+}
+
 std::vector<SelftestRow> in_process_rows() {
   std::vector<SelftestRow> rows;
   for (const SelftestRow& row : selftest_table()) {
-    if (row.cell && row.expected != Verdict::fail_illegal_access) rows.push_back(row);
+    const bool on_one_rank = !row.mishap.empty() || row.fault_rank >= 0;
+    if (row.cell && !on_one_rank && row.expected != Verdict::fail_illegal_access)
+      rows.push_back(row);
   }
   return rows;
 }
