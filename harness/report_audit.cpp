@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -56,12 +57,15 @@ json document_in(const std::filesystem::path& path) {
 void audit_results(const std::filesystem::path& path, const RunSummary& summary) {
   std::ifstream file(path);
   Tally tally;
-  std::set<std::string> hashes;
+  // A run that repeats its cells holds each once a round.
+  std::set<std::pair<std::string, std::uint64_t>> seen;
   for (std::string line; std::getline(file, line);) {
     const json result = json::parse(line);
     if (result.at("provisional").get<bool>()) continue;
     const auto hash = result.at("hash").get<std::string>();
-    require(hashes.insert(hash).second, fmt::format("results.jsonl has cell {} twice", hash));
+    const auto round = result.value("round", std::uint64_t{0});
+    require(seen.emplace(hash, round).second,
+            fmt::format("results.jsonl has cell {} twice", hash));
     ++tally[result.at("verdict").get<std::string>()];
   }
   require_equal("results.jsonl", tally, tally_of(summary));
