@@ -82,6 +82,7 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
     planned.name.hash = matrix::hash_text(matrix::hash_id(planned.name.id));
     planned.cell.index = std::numeric_limits<std::uint64_t>::max() - cells.size();
     planned.scenario = kind;
+    planned.faults = options.faults;
   }
   return cells;
 }

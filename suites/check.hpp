@@ -8,11 +8,13 @@
 
 #include "matrix/cell.hpp"
 #include "suites/check_catalogue.hpp"
+#include "suites/child_program.hpp"
 #include "suites/result_record.hpp"
 #include "workloads/training/leg_request.hpp"
 
 namespace cgconform::workloads {
 class Device;
+class FaultSwitches;
 }  // namespace cgconform::workloads
 
 namespace cgconform::suites {
@@ -40,6 +42,10 @@ struct JudgeContext {
 struct ScenarioContext {
   workloads::Device* device = nullptr;  ///< null for run scenarios
   std::uint64_t seed = 0;               ///< of everything the scenario draws
+  /// Passed on to programs of the workload; null where all are off. Checks cannot look inside.
+  const workloads::FaultSwitches* faults = nullptr;
+  /// Starts a child program on processes of its own; empty where there are none to be had.
+  ChildStarter start_children;
 };
 
 /// One conformance check, declared as data.
@@ -57,6 +63,7 @@ struct CheckDefinition {
   bool (*applies)(const matrix::Cell& cell) = nullptr;
   std::vector<workloads::LegRequest> (*legs)(const matrix::Cell& cell) = nullptr;
   CheckResult (*judge)(JudgeContext& context) = nullptr;
+  /// Of a check on cells: what their legs cannot show, run once a run on the device.
   CheckResult (*scenario)(ScenarioContext& context) = nullptr;
 };
 

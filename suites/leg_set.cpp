@@ -74,8 +74,19 @@ LegRequest instrumented_graph_leg() {
   return {.kind = LegKind::graph, .instrumented = true, .replay_seed = instrumented_replay_seed};
 }
 
+LegRequest cycle_leg() {
+  constexpr std::int32_t cycles = 6;
+  return {.kind = LegKind::graph, .replay_seed = plain_replay_seed, .cycles = cycles};
+}
+
+LegRequest other_pools_leg() {
+  return {.kind = LegKind::graph, .replay_seed = plain_replay_seed, .other_pools = true};
+}
+
 std::string leg_name(const LegRequest& request) {
   std::string name = request.kind == LegKind::eager ? "eager" : "graph";
+  if (request.cycles > 0) name += fmt::format(" {} cycles", request.cycles);
+  if (request.other_pools) name += " other pools";
   if (request.instrumented) name += " instrumented";
   if (request.repetition > 0) name += fmt::format(" repeat {}", request.repetition);
   return name;

@@ -23,6 +23,10 @@ workloads::LegRequest eager_repeat_leg();
 workloads::LegRequest graph_leg();
 workloads::LegRequest instrumented_eager_leg();
 workloads::LegRequest instrumented_graph_leg();
+/// Captures, replays and destroys again and again, to see what is left behind.
+workloads::LegRequest cycle_leg();
+/// The graph leg with separate pools where the cell shares one, and vice versa.
+workloads::LegRequest other_pools_leg();
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
 std::string leg_name(const workloads::LegRequest& request);
 

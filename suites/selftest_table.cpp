@@ -6,6 +6,9 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/checks/capture_recovery.hpp"
+#include "suites/checks/communicator_ends.hpp"
+#include "suites/checks/memory_growth.hpp"
 #include "suites/checks/shared_pool_control.hpp"
 
 namespace cgconform::suites {
@@ -76,6 +79,8 @@ struct FaultExpectation {
   std::string_view id_prefix;
   Verdict verdict;
   std::string_view check_id;
+  /// Where faults show that apply to no cell.
+  CheckResult (*scenario)(ScenarioContext& context) = nullptr;
 };
 
 /// The first row whose prefix fits decides.
@@ -87,6 +92,14 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
+    FaultExpectation{"F23", Verdict::fail_recovery, "LIF-03", checks::judge_capture_recovery},
+    FaultExpectation{"F30f", Verdict::fail_leak, "MEM-03"},
+    FaultExpectation{"F30", Verdict::fail_leak, "MEM-01"},
+    FaultExpectation{"F32g", Verdict::fail_teardown, "LIF-08", checks::judge_teardown_of_ranks},
+    FaultExpectation{"F32a", Verdict::fail_teardown, "LIF-08", checks::judge_communicator_teardown},
+    FaultExpectation{"F32b", Verdict::fail_teardown, "LIF-08", checks::judge_communicator_teardown},
+    FaultExpectation{"F32h", Verdict::fail_teardown, "LIF-08", checks::judge_communicator_teardown},
+    FaultExpectation{"F32", Verdict::fail_teardown, "LIF-07"},
 };
 
 const FaultExpectation& expectation_of(const FaultRow& fault) {
@@ -152,6 +165,26 @@ void add_controls(std::vector<SelftestRow>& rows) {
                                "launch, replayed in shuffled order",
                   .scenario = checks::judge_shared_pool_control,
                   .expected = Verdict::pass});
+  rows.push_back({.id = "C9",
+                  .kind = SelftestKind::control,
+                  .statement = "the first cycle raises memory once, and it stays flat",
+                  .scenario = checks::judge_raised_once,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/recovery",
+                  .kind = SelftestKind::control,
+                  .statement = "captures that break and are unwound",
+                  .scenario = checks::judge_capture_recovery,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/teardown",
+                  .kind = SelftestKind::control,
+                  .statement = "graphs are destroyed before their communicator",
+                  .scenario = checks::judge_communicator_teardown,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/teardown-of-ranks",
+                  .kind = SelftestKind::control,
+                  .statement = "two ranks destroy their graphs when both have replayed",
+                  .scenario = checks::judge_teardown_of_ranks,
+                  .expected = Verdict::pass});
   Cell validated = full_iteration();
   validated.shape.eval_interval = 2;
   rows.push_back({.id = "C10",
@@ -188,6 +221,14 @@ void add_faults(std::vector<SelftestRow>& rows) {
                       .expected = expectation.verdict,
                       .check_id = std::string(expectation.check_id)});
     }
+    if (expectation.scenario == nullptr) continue;
+    rows.push_back({.id = fmt::format("{}/scenario", fault.id),
+                    .kind = SelftestKind::fault,
+                    .statement = std::string(fault.injection),
+                    .faults = {fault.fault},
+                    .scenario = expectation.scenario,
+                    .expected = expectation.verdict,
+                    .check_id = std::string(expectation.check_id)});
   }
 }
 

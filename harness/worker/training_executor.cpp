@@ -10,6 +10,7 @@
 #include "harness/device_selection.hpp"
 #include "harness/selftest_plan.hpp"
 #include "harness/switch_names.hpp"
+#include "harness/worker/child_starter.hpp"
 #include "matrix/error.hpp"
 #include "suites/cell_runner.hpp"
 #include "suites/comparison.hpp"
@@ -68,7 +69,11 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
 }
 
 void TrainingExecutor::retire_gang(std::uint64_t gang) {
-  gangs_.erase(gang);
+  auto retired = gangs_.extract(gang);
+  if (retired.empty() || !retired.mapped()) return;
+  const bool healthy = retired.mapped()->async_error() == workloads::ErrorCategory::success;
+  keeper_.retire(std::move(retired.mapped()),
+                 healthy ? workloads::CommunicatorEnd::destroy : workloads::CommunicatorEnd::abort);
 }
 
 RankReport TrainingExecutor::run(const Assignment& assignment) {
@@ -96,14 +101,22 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
 }
 
 RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
+  const workloads::FaultSwitches faults = fault_switches(assignment.faults);
   suites::ScenarioContext context;
   context.seed = assignment.seed;
+  context.faults = &faults;
+  context.start_children = [&](const std::vector<suites::ChildRequest>& requests) {
+    return start_children(requests, assignment.device, assignment.faults);
+  };
   const std::string_view name = assignment.scenario;
   if (name.starts_with(selftest_scenario)) {
     context.device = &device();
     RankReport report;
-    report.checks.push_back(
-        selftest_row(name.substr(std::string_view(selftest_scenario).size())).scenario(context));
+    const suites::SelftestRow& row =
+        selftest_row(name.substr(std::string_view(selftest_scenario).size()));
+    suites::CheckResult result = row.scenario(context);
+    if (result.check_id.empty()) result.check_id = row.check_id;
+    report.checks.push_back(std::move(result));
     return report;
   }
   const bool on_device = name == device_scenarios;

@@ -8,6 +8,7 @@
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
 #include "workloads/device/device.hpp"
+#include "workloads/lifecycle/communicator_keeper.hpp"
 
 namespace cgconform::harness {
 
@@ -34,6 +35,7 @@ class TrainingExecutor final : public CellExecutor {
   ProgressBoard& board_;
   std::unique_ptr<workloads::Device> device_;
   std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
+  workloads::CommunicatorKeeper keeper_;
 };
 
 }  // namespace cgconform::harness

@@ -126,12 +126,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
   void destroy() override {
     layers_.clear();
     deferred_.clear();
+    if (context_.fault(Fault::f32d_buffers_freed_before_graphs)) release_memory();
     for (auto callable = callables_.rbegin(); callable != callables_.rend(); ++callable) {
-      callable->destroy();
+      callable->destroy_graphs();
     }
+    release_memory();
     callables_.clear();
-    inputs_.clear();
-    grad_output_.reset();
   }
 
  private:
@@ -160,6 +160,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
     const std::int32_t captured =
         context_.fault(Fault::f04a_shared_output_slot) ? 1 : plan_->microbatches();
     return callables_.at(plan_->index(chunk, call.microbatch % captured, position(call)));
+  }
+
+  void release_memory() {
+    for (GraphedCallable& callable : callables_) callable.release_memory();
+    inputs_.clear();
+    grad_output_.reset();
   }
 
   TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {

@@ -72,6 +72,9 @@ class Graph {
   std::unique_ptr<GraphExec> instantiate() { return instantiate({}); }
   virtual std::unique_ptr<Graph> clone() const = 0;
   virtual GraphCensus census() const = 0;
+  /// Keeps a user object of the same device until this graph and every executable that is made of
+  /// it from now on are destroyed.
+  virtual void retain(std::shared_ptr<void> user_object) = 0;
 };
 
 /// True where a path leads from node `from` to node `to`.

@@ -13,6 +13,10 @@ struct LegRequest {
   std::int32_t repetition = 0;    ///< 0, 1, ...: repeats for noise
   bool instrumented = false;      ///< taps inside layers, slot hashes, poison, guard bands
   std::uint64_t replay_seed = 0;  ///< reference device: topological order of replays
+  /// How often graphs are captured, replayed and destroyed again; 0 for a leg that trains. Such a
+  /// leg observes no tensors: its memory is what is looked at.
+  std::int32_t cycles = 0;
+  bool other_pools = false;  ///< shares one pool where the cell has separate ones, and vice versa
   friend auto operator<=>(const LegRequest&, const LegRequest&) = default;
 };
 

@@ -26,6 +26,13 @@ class TrainingLeg {
   void tear_down();
 
  private:
+  void run_cycles();
+  /// Destroys a set of graphs and the memory it used, because another set replaces it or for good.
+  void destroy_set(CaptureImplementation& set, bool replaced);
+  void release_iteration();
+  /// All ranks of the gang pass together.
+  void meet_peers();
+  MemorySample sample() const;
   void training_step(std::int32_t step);
   void validation_step(std::int32_t step);
   void zero_gradients();
@@ -33,6 +40,8 @@ class TrainingLeg {
   void observe_gradients(std::int32_t step);
   void observe_state(std::int32_t step);
   void poison();
+  /// Looks for writes outside blocks.
+  void inspect_memory();
 
   const matrix::Cell& cell_;
   Recorder recorder_;
@@ -46,6 +55,7 @@ class TrainingLeg {
   BatchSlots batches_;
   Iteration iteration_;
   std::unique_ptr<CaptureImplementation> implementation_;
+  std::unique_ptr<CaptureImplementation> former_;  ///< F30e: a set that waits for its successor
   Buffer running_loss_;
   TensorView running_loss_view_;
 };

@@ -5,6 +5,7 @@
 
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
+#include "workloads/device/cuda/cuda_user_object.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -108,7 +109,10 @@ std::string update_result_text(cudaGraphExecUpdateResult result) {
 
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record)
-    : state_(std::move(state)), record_(std::move(record)), graph_(std::move(graph)) {
+    : state_(std::move(state)),
+      live_(state_->live_objects().graphs),
+      record_(std::move(record)),
+      graph_(std::move(graph)) {
   for (const CapturedCall& call : record_->calls) {
     GraphNode node;
     node.kind = call.kind;
@@ -137,6 +141,7 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record, std::vector<GraphNode> nodes)
     : state_(std::move(state)),
+      live_(state_->live_objects().graphs),
       record_(std::move(record)),
       graph_(std::move(graph)),
       nodes_(std::move(nodes)) {}
@@ -179,6 +184,13 @@ UpdateOutcome CudaGraphExec::update(const Graph& graph) {
     CGCONFORM_CUDA_TRY(status);
     record_ = next.record();
     return {.updated = true};
+  });
+}
+
+void CudaGraph::retain(std::shared_ptr<void> user_object) {
+  state_->observed("graph_retain", "", [&] {
+    CGCONFORM_CUDA_TRY(
+        cudaGraphRetainUserObject(graph_.get(), user_object_handle(user_object), 1, 0));
   });
 }
 
