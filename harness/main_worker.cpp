@@ -1,3 +1,4 @@
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 
@@ -8,16 +9,20 @@
 #include "harness/crash_handler.hpp"
 #include "harness/fingerprint.hpp"
 #include "harness/progress_board.hpp"
+#include "harness/worker/child_main.hpp"
 #include "harness/worker/lifeline.hpp"
 #include "harness/worker/training_executor.hpp"
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
 #include "harness/worker_process.hpp"
 
-int main() {
+int main(int argc, char** argv) {
   using namespace cgconform::harness;
   constexpr int no_supervisor = 2;
   try {
+    if (const auto child = child_arguments({argv, static_cast<std::size_t>(argc)})) {
+      return run_child_program(*child);
+    }
     BoardMapping board_file{FileDescriptor(worker_board_descriptor)};
     board_file.layout().process = ::getpid();
     const CrashHandler crash_handler(board_file.layout());

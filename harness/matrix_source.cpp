@@ -109,6 +109,7 @@ std::vector<PlannedCell> scenario_cells(const RunOptions& options) {
     planned.cell.index = std::numeric_limits<std::uint64_t>::max() - number;
     planned.scenario = kind;
     planned.ranks = ranks;
+    planned.faults = options.faults;
   }
   return cells;
 }

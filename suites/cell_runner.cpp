@@ -182,7 +182,9 @@ RankReport run_scenarios(CheckSubject subject, ScenarioContext& context,
   RankReport report;
   if (context.device != nullptr) report.device = context.device->properties().kind;
   for (const CheckDefinition& check : checks) {
-    if (check.subject != subject || check.scenario == nullptr) continue;
+    const bool here = check.subject == subject || (check.subject == CheckSubject::cell &&
+                                                   subject == CheckSubject::device_scenario);
+    if (!here || check.scenario == nullptr) continue;
     CheckResult result;
     try {
       result = check.scenario(context);

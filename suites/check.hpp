@@ -10,12 +10,14 @@
 
 #include "matrix/cell.hpp"
 #include "suites/check_catalogue.hpp"
+#include "suites/child_program.hpp"
 #include "suites/result_record.hpp"
 #include "workloads/training/leg_request.hpp"
 
 namespace cgconform::workloads {
 class Communicator;
 class Device;
+class FaultSwitches;
 }  // namespace cgconform::workloads
 
 namespace cgconform::suites {
@@ -58,6 +60,10 @@ struct ScenarioContext {
   std::uint64_t seed = 0;  ///< of everything the scenario draws
   RuleTampering tampering = RuleTampering::none;
   std::string_view tampered_rule{};  ///< id
+  /// Passed on to programs of the workload; null where all are off. Checks cannot look inside.
+  const workloads::FaultSwitches* faults = nullptr;
+  /// Starts a child program on processes of its own; empty where there are none to be had.
+  ChildStarter start_children;
 };
 
 /// One conformance check, declared as data.
@@ -75,6 +81,7 @@ struct CheckDefinition {
   bool (*applies)(const matrix::Cell& cell) = nullptr;
   std::vector<workloads::LegRequest> (*legs)(const matrix::Cell& cell) = nullptr;
   CheckResult (*judge)(JudgeContext& context) = nullptr;
+  /// Of a check on cells: what their legs cannot show, run once a run on the device.
   CheckResult (*scenario)(ScenarioContext& context) = nullptr;
 };
 

@@ -111,8 +111,23 @@ LegRequest unvalidated_graph_leg() {
   return request;
 }
 
+LegRequest cycle_leg() {
+  constexpr std::int32_t cycles = 6;
+  LegRequest request = graph_leg();
+  request.cycles = cycles;
+  return request;
+}
+
+LegRequest other_pools_leg() {
+  LegRequest request = graph_leg();
+  request.other_pools = true;
+  return request;
+}
+
 std::string leg_name(const LegRequest& request) {
   std::string name = request.kind == LegKind::eager ? "eager" : "graph";
+  if (request.cycles > 0) name += fmt::format(" {} cycles", request.cycles);
+  if (request.other_pools) name += " other pools";
   if (request.instrumented) name += " instrumented";
   if (request.timed) name += " timed";
   if (request.without_validation) name += " without validation";

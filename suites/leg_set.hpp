@@ -32,6 +32,10 @@ workloads::LegRequest graph_leg_without_recompute();
 /// Legs of so many steps; the graph leg with another warm-up than the cell's.
 workloads::LegRequest eager_leg_of(std::int32_t steps);
 workloads::LegRequest graph_leg_of(std::int32_t steps, std::int32_t warmup_steps);
+/// Captures, replays and destroys again and again, to see what is left behind.
+workloads::LegRequest cycle_leg();
+/// The graph leg with separate pools where the cell shares one, and vice versa.
+workloads::LegRequest other_pools_leg();
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
 std::string leg_name(const workloads::LegRequest& request);
 

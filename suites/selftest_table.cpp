@@ -7,7 +7,10 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/checks/capture_recovery.hpp"
+#include "suites/checks/communicator_ends.hpp"
 #include "suites/checks/communicator_scenarios.hpp"
+#include "suites/checks/memory_growth.hpp"
 #include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
 #include "suites/selftest_tampering.hpp"
@@ -99,6 +102,8 @@ struct FaultExpectation {
   std::string_view check_id;
   /// Cells to run it on, where one way of capturing says as much as all; empty for all.
   std::array<std::string_view, 2> cells{};
+  /// Where faults show that apply to no cell.
+  CheckResult (*scenario)(ScenarioContext& context) = nullptr;
 
   bool runs_on(std::string_view cell) const {
     return cells.front().empty() || std::find(cells.begin(), cells.end(), cell) != cells.end();
@@ -119,7 +124,32 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
     FaultExpectation{"F19", Verdict::fail_capture, "LIF-01", {"local", "full-iteration-pipeline"}},
+    FaultExpectation{.id_prefix = "F23",
+                     .verdict = Verdict::fail_recovery,
+                     .check_id = "LIF-03",
+                     .scenario = checks::judge_capture_recovery},
     FaultExpectation{"F24", Verdict::fail_comm_nonuniform, "COM-09"},
+    FaultExpectation{"F30b", Verdict::fail_leak, "MEM-01"},
+    FaultExpectation{"F30f", Verdict::fail_leak, "MEM-03", {"local", "transformer-engine"}},
+    FaultExpectation{
+        "F30", Verdict::fail_leak, "MEM-01", {"full-iteration", "transformer-engine-pipeline"}},
+    FaultExpectation{.id_prefix = "F32a",
+                     .verdict = Verdict::fail_teardown,
+                     .check_id = "LIF-08",
+                     .scenario = checks::judge_communicator_teardown},
+    FaultExpectation{.id_prefix = "F32b",
+                     .verdict = Verdict::fail_teardown,
+                     .check_id = "LIF-08",
+                     .scenario = checks::judge_communicator_teardown},
+    FaultExpectation{.id_prefix = "F32g",
+                     .verdict = Verdict::fail_teardown,
+                     .check_id = "LIF-08",
+                     .scenario = checks::judge_teardown_of_ranks},
+    FaultExpectation{.id_prefix = "F32h",
+                     .verdict = Verdict::fail_teardown,
+                     .check_id = "LIF-08",
+                     .scenario = checks::judge_communicator_teardown},
+    FaultExpectation{"F32", Verdict::fail_teardown, "LIF-07", {"local-pipeline", "full-iteration"}},
     FaultExpectation{"F34", Verdict::fail_coverage, "TLG-03"},
 };
 
@@ -200,6 +230,26 @@ void add_controls(std::vector<SelftestRow>& rows) {
                   .scenario = checks::launch_in_one_order,
                   .scenario_ranks = 2,
                   .expected = Verdict::pass});
+  rows.push_back({.id = "C9",
+                  .kind = SelftestKind::control,
+                  .statement = "the first cycle raises memory once, and it stays flat",
+                  .scenario = checks::judge_raised_once,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/recovery",
+                  .kind = SelftestKind::control,
+                  .statement = "captures that break and are unwound",
+                  .scenario = checks::judge_capture_recovery,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/teardown",
+                  .kind = SelftestKind::control,
+                  .statement = "graphs are destroyed before their communicator",
+                  .scenario = checks::judge_communicator_teardown,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/teardown-of-ranks",
+                  .kind = SelftestKind::control,
+                  .statement = "two ranks destroy their graphs when both have replayed",
+                  .scenario = checks::judge_teardown_of_ranks,
+                  .expected = Verdict::pass});
   const Cell validated = validated_iteration();
   rows.push_back({.id = "C10",
                   .kind = SelftestKind::control,
@@ -258,6 +308,14 @@ void add_faults(std::vector<SelftestRow>& rows) {
                       .expected = expectation.verdict,
                       .check_id = std::string(expectation.check_id)});
     }
+    if (expectation.scenario == nullptr) continue;
+    rows.push_back({.id = fmt::format("{}/scenario", fault.id),
+                    .kind = SelftestKind::fault,
+                    .statement = std::string(fault.injection),
+                    .faults = {fault.fault},
+                    .scenario = expectation.scenario,
+                    .expected = expectation.verdict,
+                    .check_id = std::string(expectation.check_id)});
   }
 }
 

@@ -12,6 +12,7 @@
 #include "harness/device_selection.hpp"
 #include "harness/selftest_plan.hpp"
 #include "harness/switch_names.hpp"
+#include "harness/worker/child_starter.hpp"
 #include "matrix/error.hpp"
 #include "reports/round_tally.hpp"
 #include "suites/cell_runner.hpp"
@@ -84,7 +85,11 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
 }
 
 void TrainingExecutor::retire_gang(std::uint64_t gang) {
-  gangs_.erase(gang);
+  auto retired = gangs_.extract(gang);
+  if (retired.empty() || !retired.mapped()) return;
+  const bool healthy = retired.mapped()->async_error() == workloads::ErrorCategory::success;
+  keeper_.retire(std::move(retired.mapped()),
+                 healthy ? workloads::CommunicatorEnd::destroy : workloads::CommunicatorEnd::abort);
 }
 
 RankReport TrainingExecutor::run(const Assignment& assignment) {
@@ -112,6 +117,7 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
 }
 
 RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
+  const workloads::FaultSwitches faults = fault_switches(assignment.faults);
   suites::ScenarioContext context;
   context.seed = assignment.seed;
   context.gang = communicator(assignment);
@@ -119,6 +125,10 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
     workloads::CommunicatorOptions options = gang_options(assignment);
     options.name = fmt::format("{} attempt {} {}", options.name, assignment.id, name);
     return device().create_communicator(std::move(options));
+  };
+  context.faults = &faults;
+  context.start_children = [&](const std::vector<suites::ChildRequest>& requests) {
+    return start_children(requests, assignment.device, assignment.faults);
   };
   const std::string_view name = assignment.scenario;
   if (name.starts_with(selftest_scenario)) {

@@ -9,6 +9,7 @@
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
 #include "workloads/device/device.hpp"
+#include "workloads/lifecycle/communicator_keeper.hpp"
 
 namespace cgconform::harness {
 
@@ -38,6 +39,7 @@ class TrainingExecutor final : public CellExecutor {
   MishapSink progress_;  ///< what the workload tells of itself, on its way to the board
   std::unique_ptr<workloads::Device> device_;
   std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
+  workloads::CommunicatorKeeper keeper_;
 };
 
 }  // namespace cgconform::harness

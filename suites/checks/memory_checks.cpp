@@ -4,6 +4,10 @@
 
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/memory_footprint.hpp"
+#include "suites/checks/memory_growth.hpp"
+#include "suites/checks/memory_guards.hpp"
+#include "suites/checks/pool_scenarios.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -98,17 +102,52 @@ CheckResult judge_slots(JudgeContext& context) {
 
 std::span<const CheckDefinition> memory_checks() {
   static constexpr std::array table{
+      CheckDefinition{.id = "MEM-01",
+                      .failure = Verdict::fail_leak,
+                      .applies = graph_cells,
+                      .legs = growth_legs,
+                      .judge = judge_cycles,
+                      .scenario = judge_hundred_cycles},
+      CheckDefinition{.id = "MEM-02",
+                      .failure = Verdict::fail_leak,
+                      .applies = graph_cells,
+                      .legs = baseline_legs,
+                      .judge = judge_baseline},
+      CheckDefinition{.id = "MEM-03",
+                      .failure = Verdict::fail_leak,
+                      .applies = graph_cells,
+                      .legs = pool_legs,
+                      .judge = judge_pools},
+      CheckDefinition{.id = "MEM-04",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_schedule_order,
+                      .scenario = judge_replay_order},
+      CheckDefinition{.id = "MEM-05",
+                      .failure = Verdict::fail_leak,
+                      .applies = graph_cells,
+                      .legs = peak_legs,
+                      .judge = judge_peak},
       CheckDefinition{.id = "MEM-07",
                       .failure = Verdict::fail_stale_address,
                       .judges_partial_legs = true,
                       .applies = graph_cells,
                       .legs = graph_legs,
                       .judge = judge_addresses},
+      CheckDefinition{.id = "MEM-08",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_leak,
+                      .scenario = judge_held_outputs},
       CheckDefinition{.id = "MEM-09",
                       .failure = Verdict::fail_overwrite,
                       .applies = graph_cells,
                       .legs = instrumented_pair,
                       .judge = judge_slots},
+      CheckDefinition{.id = "MEM-17",
+                      .failure = Verdict::fail_overwrite,
+                      .applies = graph_cells,
+                      .legs = guard_legs,
+                      .judge = judge_guards,
+                      .scenario = judge_guard_control},
       CheckDefinition{
           .id = "MEM-19", .subject = CheckSubject::runner, .failure = Verdict::fail_leak},
   };

@@ -64,13 +64,14 @@ class SyntheticLegs {
     }
     LegRecord record;
     record.totals.eager_launches = request.without_recompute ? 100 : 200;
-    observe(cell, request, record);
+    if (request.cycles == 0) observe(cell, request, record);
     if (request.kind == workloads::LegKind::graph) capture(cell, request, record);
     record.timings.push_back({workloads::Phase::eager, 1.0});
     record.polls.push_back({.communicator = "gang", .phase = workloads::Phase::eager, .polls = 1});
     if (request.kind == workloads::LegKind::graph && !request.timed) {
       record.agreements.eager = static_cast<std::uint64_t>(planned_steps(cell));
     }
+    remember(cell, request, record);
     return record;
   }
 
@@ -191,6 +192,31 @@ class SyntheticLegs {
                                 SlotKind::saved_activation, SlotKind::weight_grad}) {
       record.slots.push_back(
           {kind, {.step = 1, .microbatch = 0, .layer = 0, .tensor = "slot"}, 5, 5});
+    }
+  }
+
+  /// What the leg held: a pool for all graphs or one for each, and nothing that stays.
+  static void remember(const matrix::Cell& cell, const LegRequest& request, LegRecord& record) {
+    constexpr std::int64_t segment = 2 << 20;
+    const workloads::PoolStatistics pool{.peak_active_bytes = 1000, .peak_reserved_bytes = segment};
+    record.pools["default"] = pool;
+    const workloads::MemorySample level{.taken = true, .live_blocks = 9, .active_bytes = 900};
+    record.memory_at_start = level;
+    record.memory_at_end = level;
+    record.teardown = {.done = true, .operands = 8};
+    record.guards_inspected = request.instrumented ? 4 : 0;
+    if (request.kind == workloads::LegKind::eager) return;
+    const bool separate =
+        (cell.platform.graph_pool == matrix::GraphPool::separate) != request.other_pools;
+    const std::size_t pools = separate ? record.graphs.size() : 1;
+    for (std::size_t i = 0; i < pools; ++i) {
+      record.pools["graph " + std::to_string(i)] = {.peak_active_bytes = 100,
+                                                    .peak_reserved_bytes = segment};
+    }
+    std::int32_t order = 0;
+    for (auto& graph : record.graphs) graph.destroy_order = order++;
+    for (std::int32_t cycle = 0; cycle < request.cycles; ++cycle) {
+      record.cycles.push_back({.captures = 4, .replays = 4, .after = level});
     }
   }
 

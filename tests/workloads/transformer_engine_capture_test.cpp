@@ -321,7 +321,8 @@ TEST(Callables, RunTheirHooksOnceInOrderBeforeEveryForward) {
   EXPECT_EQ(record.executions.front().hooks, 2U);
   EXPECT_EQ(record.executions.back().hooks, 0U);
   device->synchronize();
-  callable.destroy();
+  callable.destroy_graphs();
+  callable.release_memory();
 }
 
 TEST(Callables, OfTheWrongMicrobatchOverwriteActivationsAndGiveWrongGradients) {

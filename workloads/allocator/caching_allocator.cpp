@@ -87,6 +87,21 @@ class CachingAllocator::Impl {
     }
   }
 
+  PoolStatistics total_statistics(PoolId left_out) const {
+    PoolStatistics total;
+    for (const auto& [id, pool] : pools_) {
+      if (id == left_out) continue;
+      const PoolStatistics& one = pool.statistics();
+      total.active_bytes += one.active_bytes;
+      total.reserved_bytes += one.reserved_bytes;
+      total.peak_active_bytes += one.peak_active_bytes;
+      total.peak_reserved_bytes += one.peak_reserved_bytes;
+      total.live_blocks += one.live_blocks;
+      total.allocations += one.allocations;
+    }
+    return total;
+  }
+
   AddressRecord look_up(const void* address) const { return ledger_.look_up(address); }
 
   std::vector<Block> live_blocks() const {
@@ -106,6 +121,22 @@ class CachingAllocator::Impl {
       std::move(more.begin(), more.end(), std::back_inserter(damaged));
     }
     return damaged;
+  }
+
+  std::uint64_t guard_bands() const {
+    std::uint64_t bands = 0;
+    for (const auto& [id, pool] : pools_) bands += pool.guard_bands();
+    return bands;
+  }
+
+  std::vector<Block> written_when_free(Stream& stream) {
+    stream.synchronize();
+    std::vector<Block> written;
+    for (auto& [id, pool] : pools_) {
+      auto more = pool.written_when_free();
+      std::move(more.begin(), more.end(), std::back_inserter(written));
+    }
+    return written;
   }
 
  private:
@@ -165,6 +196,9 @@ void CachingAllocator::trim(PoolId pool) {
 PoolStatistics CachingAllocator::statistics(PoolId pool) const {
   return impl_->pool(pool).statistics();
 }
+PoolStatistics CachingAllocator::total_statistics(PoolId left_out) const {
+  return impl_->total_statistics(left_out);
+}
 AddressRecord CachingAllocator::look_up(const void* address) const {
   return impl_->look_up(address);
 }
@@ -176,6 +210,12 @@ void CachingAllocator::poison_free_blocks(PoolId pool, std::uint8_t byte, Stream
 }
 std::vector<Block> CachingAllocator::damaged_guards(Stream& stream) {
   return impl_->damaged_guards(stream);
+}
+std::uint64_t CachingAllocator::guard_bands() const {
+  return impl_->guard_bands();
+}
+std::vector<Block> CachingAllocator::written_when_free(Stream& stream) {
+  return impl_->written_when_free(stream);
 }
 
 }  // namespace cgconform::workloads

@@ -66,6 +66,8 @@ class CachingAllocator {
   void trim(PoolId pool);
 
   PoolStatistics statistics(PoolId pool) const;
+  /// Sums over all pools but `left_out`. The peaks are sums of the pools' own peaks.
+  PoolStatistics total_statistics(PoolId left_out) const;
   AddressRecord look_up(const void* address) const;
   std::vector<Block> live_blocks() const;
 
@@ -75,6 +77,11 @@ class CachingAllocator {
   /// Synchronises and returns the blocks, live or freed, whose guard bands were overwritten;
   /// restores the bands, so that each damage is returned once.
   std::vector<Block> damaged_guards(Stream& stream);
+  /// Guard bands of all blocks, live or freed.
+  std::uint64_t guard_bands() const;
+  /// Synchronises and returns places behind the last block of a segment that hold something else
+  /// than what `poison_free_blocks` last wrote there.
+  std::vector<Block> written_when_free(Stream& stream);
 
  private:
   class Impl;

@@ -116,6 +116,7 @@ bool MemoryPool::recycle(CarvedSegment& segment, const Stream& stream) {
   drop_free_slots(segment);
   segment.slots.clear();
   segment.carved = 0;
+  segment.poison.reset();
   return true;
 }
 
@@ -187,6 +188,7 @@ void MemoryPool::poison(std::uint8_t byte, Stream& stream) {
     }
     const std::int64_t rest = segment->segment.bytes - segment->carved;
     if (rest > 0) source_.mark(segment->segment.data + segment->carved, rest, byte, stream);
+    segment->poison = byte;
   }
 }
 
@@ -218,6 +220,36 @@ std::vector<Block> MemoryPool::damaged_guards(Stream& stream) {
     }
   }
   return damaged;
+}
+
+std::uint64_t MemoryPool::guard_bands() const {
+  constexpr std::uint64_t bands_a_block = 2;
+  std::uint64_t blocks = 0;
+  for (const auto& segment : segments_) blocks += segment->slots.size();
+  return guard_bytes_ == 0 ? 0 : blocks * bands_a_block;
+}
+
+std::vector<Block> MemoryPool::written_when_free() {
+  std::vector<Block> written;
+  std::vector<std::byte> seen;
+  for (const auto& segment : segments_) {
+    // What is written past the last block lands near it.
+    constexpr std::int64_t inspected = std::int64_t{64} << 10;
+    const std::int64_t rest = std::min(inspected, segment->segment.bytes - segment->carved);
+    if (!segment->poison || rest <= 0) continue;
+    std::byte* begin = segment->segment.data + segment->carved;
+    seen.resize(static_cast<std::size_t>(rest));
+    source_.inspect(begin, rest, seen.data());
+    const auto changed = std::find_if(seen.begin(), seen.end(), [&](std::byte byte) {
+      return byte != std::byte{*segment->poison};
+    });
+    if (changed == seen.end()) continue;
+    written.push_back({.data = begin + (changed - seen.begin()),
+                       .bytes = static_cast<std::int64_t>(seen.end() - changed),
+                       .pool = id_,
+                       .label = "never handed out"});
+  }
+  return written;
 }
 
 }  // namespace cgconform::workloads

@@ -35,6 +35,8 @@ struct CarvedSegment {
   std::vector<Slot> slots;
   std::int64_t carved = 0;  ///< bytes from the segment's start
   std::int64_t live = 0;    ///< blocks in use
+  /// What the rest behind `carved` was last filled with.
+  std::optional<std::uint8_t> poison;
 
   std::byte* payload(const Slot& slot) const { return segment.data + slot.offset + slot.front; }
   /// The place that covers the address, or null.
@@ -64,6 +66,9 @@ class MemoryPool {
   void poison(std::uint8_t byte, Stream& stream);
   /// Blocks, live or freed, whose guards do not hold the pattern; restores the pattern.
   std::vector<Block> damaged_guards(Stream& stream);
+  std::uint64_t guard_bands() const;
+  /// Segments whose rest, which no block was carved from, does not hold its poison.
+  std::vector<Block> written_when_free();
 
  private:
   struct FreeSlot {

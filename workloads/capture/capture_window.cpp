@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <map>
 #include <utility>
 
 #include "workloads/training/tensor_ops.hpp"
@@ -95,8 +97,23 @@ GraphTimes times_of(const CapturedGraph& graph) {
 
 }  // namespace
 
+void ReleaseWatch::made() {
+  const std::lock_guard lock(mutex_);
+  ++left_;
+}
+
+void ReleaseWatch::released() {
+  const std::lock_guard lock(mutex_);
+  if (--left_ == 0) none_left_.notify_all();
+}
+
+void ReleaseWatch::wait(std::chrono::milliseconds deadline) {
+  std::unique_lock lock(mutex_);
+  none_left_.wait_for(lock, deadline, [this] { return left_ == 0; });
+}
+
 GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)
-    : context_(context), body_(body), ledger_(context), violations_(context) {
+    : context_(context), body_(body), ledger_(context), violations_(context), growth_(context) {
   guard("random state", context.rng.seed_and_offset);
   ledger_.add_long_lived(context.rng.seed_and_offset);
   ledger_.add_long_lived(body.zeros());
@@ -153,6 +170,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
     body_.faults().at_capture_start();
     body();
     violations_.commit();
+    growth_.in_capture(request.pool);
     target.graph = capture.end();
   } catch (const DeviceError& error) {
     audit.end_status = error.category();
@@ -166,6 +184,13 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   audit.changed = first_changed(hash_before, audit.hash_after);
   audit.nodes_ran_inside = context_.recorder.has_run(target.slots);
 
+  // As a library that captures keeps its own record of the capture with the graph.
+  const std::shared_ptr<void> user_object =
+      context_.device().create_user_object([watch = releases_] { watch->released(); });
+  releases_->made();
+  target.graph->retain(user_object);
+  growth_.after_capture(*target.graph, user_object);
+
   const std::span<const GraphNode> nodes = target.graph->nodes();
   record.graphs.push_back(
       {.name = request.name,
@@ -177,6 +202,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
        .capture_step = request.step,
        .nodes = {nodes.begin(), nodes.end()},
        .input = request.input,
+       .pool_bytes = bytes_in(request.pool, nodes),
        .size = size_of(*target.graph)});
   if (context_.recorder.instrumented()) record.graphs.back().dot = target.graph->dot();
   context_.clock.enter(Phase::instantiate);
@@ -264,15 +290,19 @@ std::uint64_t GraphKeeper::run_eagerly(ExecutionRecord execution,
 
 void GraphKeeper::destroy(CapturedGraph& graph) {
   if (graph.graph) {
-    GraphRecord& record = context_.record.graphs.at(static_cast<std::size_t>(graph.index));
-    if (graph.exec) record.launches = graph.exec->launches();
-    record.times = times_of(graph);
-    record.destroy_order = destroyed_++;
+    const auto index = static_cast<std::size_t>(graph.index);
+    // A set that is destroyed late may have been forgotten.
+    if (index < context_.record.graphs.size()) {
+      GraphRecord& record = context_.record.graphs[index];
+      if (graph.exec) record.launches = graph.exec->launches();
+      record.times = times_of(graph);
+      record.destroy_order = destroyed_++;
+      ledger_.check_before_destruction(graph.index);
+    }
+    growth_.before_destruction(graph.exec);
     graph.exec.reset();
     graph.graph.reset();
   }
-  // A capture that failed has left slots but no graph.
-  graph.slots = {};
   graph.launches.clear();
 }
 
@@ -283,13 +313,56 @@ PoolId GraphKeeper::create_pool(std::string name) {
 }
 
 void GraphKeeper::destroy_pools() {
+  std::vector<std::pair<std::string, PoolId>> left;
+  context_.record.live_bytes_after_teardown = 0;
   for (const auto& [name, pool] : pools_) {
     const PoolStatistics statistics = context_.allocator().statistics(pool);
     context_.record.pools[name] = statistics;
     context_.record.live_bytes_after_teardown += statistics.active_bytes;
-    if (statistics.live_blocks == 0) context_.allocator().destroy_pool(pool);
+    if (statistics.live_blocks == 0) {
+      context_.allocator().destroy_pool(pool);
+    } else {
+      left.emplace_back(name, pool);
+    }
   }
-  pools_.clear();
+  pools_ = std::move(left);
+}
+
+void GraphKeeper::await_releases() {
+  constexpr std::chrono::milliseconds moment{50};
+  releases_->wait(moment);
+}
+
+void GraphKeeper::forget_graphs() {
+  ledger_.forget_graphs();
+  LegRecord& record = context_.record;
+  record.graphs.clear();
+  record.captures.clear();
+  record.executions.clear();
+  record.address_findings.clear();
+  record.edge_findings.clear();
+}
+
+std::int64_t GraphKeeper::bytes_in(PoolId pool, std::span<const GraphNode> nodes) const {
+  std::map<const void*, std::int64_t> blocks;
+  for (const GraphNode& node : nodes) {
+    for (const Operand& operand : node.operands) {
+      if (!operand.tensor.valid()) continue;
+      if (context_.allocator().look_up(operand.tensor.data).pool != pool) continue;
+      std::int64_t& bytes = blocks[operand.tensor.data];
+      bytes = std::max(bytes, operand.tensor.bytes());
+    }
+  }
+  std::int64_t total = 0;
+  const std::byte* covered = nullptr;
+  for (const auto& [data, bytes] : blocks) {
+    const auto* begin = static_cast<const std::byte*>(data);
+    const std::byte* end = begin + bytes;
+    if (covered != nullptr) begin = std::max(begin, covered);
+    if (end > begin) total += end - begin;
+    covered = covered == nullptr ? end : std::max(covered, end);
+  }
+  return total;
 }
 
 void GraphKeeper::find_freed_host_records(const CapturedGraph& graph, std::int32_t step) {

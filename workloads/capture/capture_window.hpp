@@ -1,9 +1,12 @@
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +15,7 @@
 
 #include "workloads/capture/capture_violations.hpp"
 #include "workloads/capture/graph_ledger.hpp"
+#include "workloads/capture/growth_faults.hpp"
 #include "workloads/capture/layer_body.hpp"
 #include "workloads/training/leg_context.hpp"
 
@@ -48,12 +52,27 @@ struct CaptureRequest {
   std::uint64_t eager_body_launches = 0;
 };
 
+/// Counts user objects that were made and not released. Thread-safe.
+class ReleaseWatch {
+ public:
+  void made();
+  void released();
+  /// Waits until all are released, at most `deadline`: a runtime releases them in its own time.
+  void wait(std::chrono::milliseconds deadline);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable none_left_;
+  std::int64_t left_ = 0;
+};
+
 /// Captures, audits, launches and destroys the graphs of a leg.
 class GraphKeeper {
  public:
   GraphKeeper(LegContext& context, LayerBody& body);
 
   GraphLedger& ledger() { return ledger_; }
+  GrowthFaults& growth() { return growth_; }
   /// Tensors that a capture must leave as they are; hashed before and after every window.
   void guard(std::string name, const TensorView& tensor) {
     guarded_.emplace_back(std::move(name), tensor);
@@ -79,24 +98,34 @@ class GraphKeeper {
   /// launches stay 0.
   std::uint64_t run_eagerly(ExecutionRecord execution, const std::function<void()>& body);
 
-  /// Destroys the executable and then the graph.
+  /// Destroys the executable and then the graph. What memory of the graph is gone already stands in
+  /// the record's teardown.
   void destroy(CapturedGraph& graph);
 
   PoolId create_pool(std::string name);
   std::span<const std::pair<std::string, PoolId>> pools() const { return pools_; }
-  /// Notes the pools' statistics and what is still live in them, then gives them back.
+  /// Notes the pools' statistics and what is still live in them, then gives back those in which
+  /// nothing lives.
   void destroy_pools();
+  /// Waits a moment for the user objects of destroyed graphs.
+  void await_releases();
+  /// Forgets graphs that were destroyed and what the leg's record holds of them.
+  void forget_graphs();
 
  private:
   /// Launches the graph between two events where the leg is timed by them.
   void launch(CapturedGraph& graph);
   std::string first_changed(std::uint64_t hash_before, std::uint64_t hash_after) const;
+  /// Bytes of the pool that the nodes touch.
+  std::int64_t bytes_in(PoolId pool, std::span<const GraphNode> nodes) const;
   void find_freed_host_records(const CapturedGraph& graph, std::int32_t step);
 
   LegContext& context_;
   LayerBody& body_;
   GraphLedger ledger_;
   CaptureViolations violations_;
+  GrowthFaults growth_;
+  std::shared_ptr<ReleaseWatch> releases_ = std::make_shared<ReleaseWatch>();
   std::vector<std::pair<std::string, TensorView>> guarded_;
   std::map<std::uint64_t, std::vector<std::uint64_t>> guarded_hashes_;  ///< by their combination
   std::vector<std::pair<std::string, PoolId>> pools_;

@@ -76,6 +76,8 @@ class FullIterationCapture final : public CaptureImplementation {
     for (auto state = states_.rbegin(); state != states_.rend(); ++state) {
       keeper_.destroy(state->graph);
     }
+    // Graphs that share a pool use the places of each other's slots: the slots go after the graphs.
+    for (State& state : states_) state.graph = {};
   }
 
  private:

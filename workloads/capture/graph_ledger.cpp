@@ -49,7 +49,8 @@ void GraphLedger::enter(std::int32_t index, std::span<const TensorView> inputs) 
     for (std::size_t operand = 0; operand < nodes[node].operands.size(); ++operand) {
       const TensorView& tensor = nodes[node].operands[operand].tensor;
       if (!tensor.valid() || !seen.insert(tensor.data).second) continue;
-      entry.expected.push_back({static_cast<std::int32_t>(node), operand, tensor.data, {}});
+      entry.expected.push_back(
+          {.node = static_cast<std::int32_t>(node), .operand = operand, .address = tensor.data});
     }
   }
   take_over(entry);
@@ -100,6 +101,35 @@ void GraphLedger::check_before_launch(std::int32_t index, std::int32_t step) {
   }
 }
 
+void GraphLedger::note_end_of_launches() {
+  for (Entry& entry : entries_) {
+    for (Expected& expected : entry.expected) {
+      const AddressRecord now = context_.allocator().look_up(expected.address);
+      expected.generation_at_end = now.state == AddressState::live ? now.generation : 0;
+    }
+  }
+}
+
+void GraphLedger::check_before_destruction(std::int32_t index) {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& e) { return e.graph == index; });
+  if (entry == entries_.end()) return;
+  TeardownRecord& teardown = context_.record.teardown;
+  const GraphRecord& graph = context_.record.graphs.at(static_cast<std::size_t>(index));
+  for (const Expected& expected : entry->expected) {
+    if (expected.generation_at_end == 0) continue;
+    ++teardown.operands;
+    const AddressRecord now = context_.allocator().look_up(expected.address);
+    if (now.state == AddressState::live && now.generation == expected.generation_at_end) continue;
+    const GraphNode& node = graph.nodes.at(static_cast<std::size_t>(expected.node));
+    teardown.lost_operands.push_back(
+        fmt::format("graph '{}' node {} ({}) operand '{}': {}", graph.name, expected.node,
+                    node.op_name.empty() ? std::string_view(node.label) : node.op_name,
+                    node.operands.at(expected.operand).name,
+                    now.state == AddressState::live ? "handed out again" : "freed"));
+  }
+}
+
 void GraphLedger::audit_edges(std::int32_t index) {
   const std::vector<GraphNode>& nodes =
       context_.record.graphs.at(static_cast<std::size_t>(index)).nodes;
@@ -130,8 +160,11 @@ void GraphLedger::audit_unwritten_reads(std::int32_t index, std::span<const Tens
       if (overlaps_any(known, range) || overlaps_any(reported, range)) continue;
       const AddressRecord now = context_.allocator().look_up(used.tensor.data);
       if (now.pool == default_pool && now.state == AddressState::live) continue;
-      report({static_cast<std::int32_t>(node), operand, used.tensor.data, now}, index, -1, now,
-             "read before anything in the graph has written it");
+      report({.node = static_cast<std::int32_t>(node),
+              .operand = operand,
+              .address = used.tensor.data,
+              .at_capture = now},
+             index, -1, now, "read before anything in the graph has written it");
       reported.push_back(range);
     }
     for (const Operand& written : nodes[node].operands) {

@@ -34,12 +34,19 @@ class GraphLedger {
   /// Looks every operand of the graph up; in instrumented legs only.
   void check_before_launch(std::int32_t index, std::int32_t step);
 
+  /// The last graph was launched: what lives from here on has to outlive the graphs.
+  void note_end_of_launches();
+  /// Looks every operand that lived at the end of the launches up again.
+  void check_before_destruction(std::int32_t index);
+  void forget_graphs() { entries_.clear(); }
+
  private:
   struct Expected {
     std::int32_t node = -1;
     std::size_t operand = 0;
     const void* address = nullptr;
     AddressRecord at_capture;
+    std::uint64_t generation_at_end = 0;  ///< 0 where nothing lived there
   };
   struct LongLived {
     const std::byte* begin = nullptr;

@@ -75,7 +75,13 @@ class LocalCapture final : public CaptureImplementation {
     kept_saved_.clear();
     eager_grad_inputs_.clear();
     deferred_.clear();
-    for (auto runner = runners_.rbegin(); runner != runners_.rend(); ++runner) runner->destroy();
+    if (context_.fault(Fault::f32d_buffers_freed_before_graphs)) {
+      for (LocalRunner& runner : runners_) runner.release_memory();
+    }
+    for (auto runner = runners_.rbegin(); runner != runners_.rend(); ++runner) {
+      runner->destroy_graphs();
+    }
+    for (LocalRunner& runner : runners_) runner.release_memory();
     runners_.clear();
   }
 

@@ -221,9 +221,12 @@ TensorView LocalRunner::backward(const LayerCall& call, const TensorView& grad_o
   return grad_input_view_;
 }
 
-void LocalRunner::destroy() {
+void LocalRunner::destroy_graphs() {
   keeper_.destroy(backward_graph_);
   keeper_.destroy(forward_graph_);
+}
+
+void LocalRunner::release_memory() {
   saved_.clear();
   eager_saved_.clear();
   output_.reset();

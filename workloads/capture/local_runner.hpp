@@ -38,7 +38,9 @@ class LocalRunner {
   /// Takes two forwards before a backward (F04a).
   void accept_overlap() { refuses_overlap_ = false; }
 
-  void destroy();
+  void destroy_graphs();
+  /// Gives back what the graphs used.
+  void release_memory();
 
  private:
   /// A slot a graph reads: its own memory, or the output of another runner.

@@ -128,9 +128,12 @@ TensorView GraphedCallable::backward(const LayerCall& call, const TensorView& gr
   return grad_input_view_;
 }
 
-void GraphedCallable::destroy() {
+void GraphedCallable::destroy_graphs() {
   keeper_.destroy(backward_graph_);
   keeper_.destroy(forward_graph_);
+}
+
+void GraphedCallable::release_memory() {
   saved_.clear();
   eager_saved_.clear();
   output_.reset();

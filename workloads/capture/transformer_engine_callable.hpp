@@ -45,7 +45,9 @@ class GraphedCallable {
   TensorView forward(const LayerCall& call, const TensorView& input);
   TensorView backward(const LayerCall& call, const TensorView& grad_output);
 
-  void destroy();
+  void destroy_graphs();
+  /// Gives back what the graphs used and is the callable's own.
+  void release_memory();
 
  private:
   /// Runs `run` as a capture would see it and keeps the number of its launches.

@@ -142,12 +142,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
   void destroy() override {
     layers_.clear();
     deferred_.clear();
+    if (context_.fault(Fault::f32d_buffers_freed_before_graphs)) release_memory();
     for (auto callable = callables_.rbegin(); callable != callables_.rend(); ++callable) {
-      callable->destroy();
+      callable->destroy_graphs();
     }
+    release_memory();
     callables_.clear();
-    inputs_.clear();
-    grad_output_.reset();
   }
 
  private:
@@ -224,6 +224,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return callables_.at(plan_->index(static_cast<std::int32_t>(at.chunk),
                                       call.microbatch % captured,
                                       static_cast<std::int32_t>(number)));
+  }
+
+  void release_memory() {
+    for (GraphedCallable& callable : callables_) callable.release_memory();
+    inputs_.clear();
+    grad_output_.reset();
   }
 
   TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workloads/device/stream.hpp"
@@ -11,6 +12,10 @@
 namespace cgconform::workloads {
 
 enum class ReduceOp : std::uint8_t { sum, max, min };
+
+/// The ways in which a communication library ends a communicator.
+enum class CommunicatorEnd : std::uint8_t { destroy, finalize, abort };
+std::string_view communicator_end_name(CommunicatorEnd end);
 
 /// A group of ranks that exchange device memory in stream order. Calls are capturable; messages are
 /// tagged by communicator, sequence at capture and replay number, and carry a verified header.
@@ -42,6 +47,10 @@ class Communicator {
   /// communicator_timeout where a graph still lives after the communicator's deadline; launches of
   /// that graph are refused from then on. The destructor does the same without throwing.
   virtual void close() {}
+  /// The library's own call, without a deadline: where a graph that holds the communicator lives it
+  /// may never return. For communicators that nothing needs any more, and in processes that may be
+  /// ended from outside.
+  virtual void end(CommunicatorEnd /*how*/) { close(); }
 };
 
 /// How the processes of a gang find each other: `set` publishes, `get` blocks until the key exists

@@ -11,6 +11,7 @@
 #include "workloads/allocator/segment_source.hpp"
 #include "workloads/device/communicator.hpp"
 #include "workloads/device/progress.hpp"
+#include "workloads/device/resource_use.hpp"
 #include "workloads/device/stream.hpp"
 
 namespace cgconform::workloads {
@@ -70,6 +71,11 @@ class Device {
   virtual void synchronize() = 0;
   virtual LaunchCounters counters() const = 0;
   virtual void reset_counters() = 0;
+  /// What the device holds now. Where the caller waits for the device first, the figures are exact.
+  virtual ResourceUse resource_use() const = 0;
+  /// An object that graphs can retain: `released` runs once, on any thread and possibly later,
+  /// after the caller and every graph and executable that retains the object have let go of it.
+  virtual std::shared_ptr<void> create_user_object(std::function<void()> released) = 0;
   /// Called for every stream, event, graph, allocation and communicator call on the calling thread;
   /// an empty function switches it off. The base of the capture audit.
   virtual void set_call_observer(CallObserver observer) = 0;

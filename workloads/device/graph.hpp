@@ -87,6 +87,9 @@ class Graph {
   virtual GraphCensus census() const = 0;
   /// The device's own dump of the graph in the DOT language. Throws DeviceError.
   virtual std::string dot() const = 0;
+  /// Keeps a user object of the same device until this graph and every executable that is made of
+  /// it from now on are destroyed.
+  virtual void retain(std::shared_ptr<void> user_object) = 0;
 };
 
 /// True where a path leads from node `from` to node `to`.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/device/communicator.hpp"
 #include "workloads/device/errors.hpp"
 #include "workloads/device/graph.hpp"
 #include "workloads/device/progress.hpp"
@@ -79,6 +80,11 @@ std::string_view node_kind_name(NodeKind kind) {
 
 std::string_view phase_name(Phase phase) {
   return phase_names.at(static_cast<std::size_t>(phase));
+}
+
+std::string_view communicator_end_name(CommunicatorEnd end) {
+  constexpr std::array<std::string_view, 3> names{"destroy", "finalize", "abort"};
+  return names.at(static_cast<std::size_t>(end));
 }
 
 std::string_view error_category_name(ErrorCategory category) {

@@ -88,6 +88,12 @@ bool communicating_graph(const Cell& cell) {
   return full_iteration(cell) && cell.config.pipeline_model_parallel_size >= 2;
 }
 
+/// More than one graph a rank: layers have a forward and a backward each, an iteration one graph a
+/// mode.
+bool several_graphs(const Cell& cell) {
+  return layer_graphs(cell) || (full_iteration(cell) && cell.shape.eval_interval > 0);
+}
+
 bool accumulating(const Cell& cell) {
   return any_graph(cell) && several_microbatches(cell);
 }
@@ -127,6 +133,10 @@ bool opening(const Cell& cell) {
   return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
 }
 
+bool scenario_only(const Cell& /*cell*/) {
+  return false;
+}
+
 constexpr std::string_view stale_input = "Stale static input";
 constexpr std::string_view stale_buffer = "Freed or recycled buffer used by a node";
 constexpr std::string_view overwritten =
@@ -139,7 +149,10 @@ constexpr std::string_view host_value = "Host value baked in";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
 constexpr std::string_view broken_rule = "Capture rule broken on the capturing thread";
+constexpr std::string_view not_unwound = "Failed capture not unwound";
 constexpr std::string_view not_uniform = "Capture or replay not uniform over ranks";
+constexpr std::string_view growth = "Growth or leak over capture cycles";
+constexpr std::string_view teardown_order = "Teardown order";
 constexpr std::string_view not_graphed = "Requested scope not really graphed";
 
 constexpr std::array table{
@@ -267,6 +280,18 @@ constexpr std::array table{
              "token counts are read back to the host inside a capture", any_graph},
     FaultRow{Fault::f19i_pageable_upload, "F19i", broken_rule,
              "a captured upload reads pageable host memory", any_graph},
+    FaultRow{Fault::f23a_end_capture_skipped, "F23a", not_unwound,
+             "a capture that failed is not ended", scenario_only},
+    FaultRow{Fault::f23b_private_pool_kept, "F23b", not_unwound,
+             "the private pool of a capture that failed is kept", scenario_only},
+    FaultRow{Fault::f23c_ended_twice, "F23c", not_unwound,
+             "a capture that failed, and with it its dead graph, is ended twice", scenario_only},
+    FaultRow{Fault::f23d_end_capture_skipped_with_collective, "F23d", not_unwound,
+             "a capture with a collective that failed is not ended", scenario_only},
+    FaultRow{Fault::f23e_private_pool_kept_with_collective, "F23e", not_unwound,
+             "the private pool of a capture with a collective that failed is kept", scenario_only},
+    FaultRow{Fault::f23f_ended_twice_with_collective, "F23f", not_unwound,
+             "a capture with a collective that failed is ended twice", scenario_only},
     FaultRow{Fault::f24a_eager_at_capture, "F24a", not_uniform,
              "rank 1 stays eager at the call that its peers capture", communicating_graph},
     FaultRow{Fault::f24b_capture_step_missed, "F24b", not_uniform,
@@ -276,6 +301,39 @@ constexpr std::array table{
              "rank 1 runs eagerly beside its peers' replays, after an event that only the captured "
              "path records",
              communicating_graph},
+    FaultRow{Fault::f30a_device_block_an_operation, "F30a", growth,
+             "64 KiB of device memory are kept for each of a capture's first operations",
+             any_graph},
+    FaultRow{Fault::f30b_host_record_a_capture, "F30b", growth,
+             "a host record of 400 bytes is kept for each capture", layers_in_flight},
+    FaultRow{Fault::f30c_user_object_kept, "F30c", growth,
+             "the user object of a graph is never released", any_graph},
+    FaultRow{Fault::f30d_allocation_without_free, "F30d", growth,
+             "a block is allocated in a capture and never freed", any_graph},
+    FaultRow{Fault::f30e_old_set_destroyed_late, "F30e", growth,
+             "a set of graphs is destroyed only when the next one was captured", any_graph},
+    FaultRow{Fault::f30f_private_pool_a_graph, "F30f", growth,
+             "every graph has a private pool where one was to be shared", several_graphs},
+    FaultRow{Fault::f30g_hidden_reference_a_cycle, "F30g", growth,
+             "a hidden reference keeps one graph of every set that is replaced", any_graph},
+    FaultRow{Fault::f30h_device_block_a_step, "F30h", growth,
+             "a block of device memory is kept for each training step", any_graph},
+    FaultRow{Fault::f32a_communicator_destroyed_first, "F32a", teardown_order,
+             "a communicator is destroyed before the graphs that use it", scenario_only},
+    FaultRow{Fault::f32b_communicator_aborted_first, "F32b", teardown_order,
+             "a communicator is aborted before the graphs that use it", scenario_only},
+    FaultRow{Fault::f32c_scratch_freed_after_launch, "F32c", teardown_order,
+             "the random state is freed right after the last launch", any_dropout},
+    FaultRow{Fault::f32d_buffers_freed_before_graphs, "F32d", teardown_order,
+             "the buffers that graphs use are freed before the graphs are destroyed", any_graph},
+    FaultRow{Fault::f32e_hidden_reference, "F32e", teardown_order,
+             "a hidden reference keeps one graph over the teardown", any_graph},
+    FaultRow{Fault::f32f_capture_after_cleanup, "F32f", teardown_order,
+             "a graph is captured after the cleanup", any_graph},
+    FaultRow{Fault::f32g_rank_destroys_early, "F32g", teardown_order,
+             "one rank destroys its graphs while another still replays", scenario_only},
+    FaultRow{Fault::f32h_communicator_made_anew, "F32h", teardown_order,
+             "a graph is replayed after its communicator was ended and made anew", scenario_only},
     FaultRow{Fault::f34a_layer_left_out, "F34a", not_graphed,
              "the last layer is selected, yet runs eagerly", layer_graphs},
     FaultRow{Fault::f34b_micro_batch_left_out, "F34b", not_graphed,

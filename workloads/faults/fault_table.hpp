@@ -53,9 +53,31 @@ enum class Fault : std::uint16_t {
   f19g_memory_allocated,
   f19h_read_to_host,
   f19i_pageable_upload,
+  f23a_end_capture_skipped,
+  f23b_private_pool_kept,
+  f23c_ended_twice,
+  f23d_end_capture_skipped_with_collective,
+  f23e_private_pool_kept_with_collective,
+  f23f_ended_twice_with_collective,
   f24a_eager_at_capture,
   f24b_capture_step_missed,
   f24c_waits_for_captured_event,
+  f30a_device_block_an_operation,
+  f30b_host_record_a_capture,
+  f30c_user_object_kept,
+  f30d_allocation_without_free,
+  f30e_old_set_destroyed_late,
+  f30f_private_pool_a_graph,
+  f30g_hidden_reference_a_cycle,
+  f30h_device_block_a_step,
+  f32a_communicator_destroyed_first,
+  f32b_communicator_aborted_first,
+  f32c_scratch_freed_after_launch,
+  f32d_buffers_freed_before_graphs,
+  f32e_hidden_reference,
+  f32f_capture_after_cleanup,
+  f32g_rank_destroys_early,
+  f32h_communicator_made_anew,
   f34a_layer_left_out,
   f34b_micro_batch_left_out,
   f34c_capture_step_skipped,
@@ -71,6 +93,7 @@ struct FaultRow {
   std::string_view fault_class;
   std::string_view injection;
   /// True where the cell gives the fault something to corrupt; elsewhere its switch does nothing.
+  /// A fault that applies to no cell corrupts a scenario.
   bool (*applies)(const matrix::Cell& cell);
 };
 

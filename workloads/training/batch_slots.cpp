@@ -202,6 +202,8 @@ void BatchSlots::clear() {
   batches_.clear();
   slots_.clear();
   sources_.clear();
+  staging_.clear();
+  captured_staging_.clear();
 }
 
 }  // namespace cgconform::workloads

@@ -39,6 +39,7 @@ class BatchSlots {
   /// Overwrites the static slots, so that a slot that is not refreshed cannot go unseen. Tokens
   /// become 0, which stays a valid index; the mask becomes NaN.
   void poison();
+  /// Gives everything back. Nothing may be in flight.
   void clear();
 
  private:

@@ -76,6 +76,17 @@ matrix::Cell varied(const matrix::Cell& cell, const LegRequest& request) {
   return result;
 }
 
+/// What a leg runs that is not the cell's training as it stands.
+void adapt(CapturePlan& plan, const LegRequest& request, const FaultSwitches& faults) {
+  if (request.other_pools) plan.separate_pools = !plan.separate_pools;
+  if (faults.is_on(Fault::f30f_private_pool_a_graph)) plan.separate_pools = true;
+  if (request.cycles == 0) return;
+  // As short as it can be: every graph is captured and replayed at least once.
+  constexpr std::int32_t most_warmup = 1;
+  plan.warmup_steps = std::min(plan.warmup_steps, most_warmup);
+  plan.training_steps = std::max(plan.warmup_steps, 0) + 2;
+}
+
 /// Waits until nothing is in flight; an asynchronous error shows here.
 void drain(Device& device) {
   device.synchronize();
@@ -99,6 +110,7 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   const bool ready = attempt(record, clock, [&] {
     plan = plan_capture(varied_cell);
     if (request.steps > 0) plan.training_steps = request.steps;
+    adapt(plan, request, environment.faults);
     leg.emplace(varied_cell, request, environment, plan, *memory, clock, record);
   });
   if (ready) {

@@ -14,6 +14,16 @@ LegMemory::LegMemory(Device& device_of_leg)
 
 LegMemory::~LegMemory() = default;
 
+MemorySample sample_memory(const LegMemory& memory, PoolId observations) {
+  const PoolStatistics pools = memory.allocator->total_statistics(observations);
+  return {.taken = true,
+          .device = memory.device.resource_use(),
+          .host = host_use(),
+          .live_blocks = pools.live_blocks,
+          .active_bytes = pools.active_bytes,
+          .reserved_bytes = pools.reserved_bytes};
+}
+
 Stream& LegMemory::side_stream(std::size_t index) {
   while (side_streams.size() <= index) {
     side_streams.push_back(device.create_stream(fmt::format("side {}", side_streams.size())));

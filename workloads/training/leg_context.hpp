@@ -34,7 +34,12 @@ struct LegMemory {
   std::unique_ptr<Stream> loader;
   std::vector<std::unique_ptr<Stream>> side_streams;
   std::unique_ptr<CachingAllocator> allocator;
+  /// What faults keep beyond its time; goes with the leg.
+  std::vector<std::shared_ptr<void>> kept;
 };
+
+/// What the leg, its device and this process hold. Nothing may run.
+MemorySample sample_memory(const LegMemory& memory, PoolId observations);
 
 /// Enters phases for the watchdog and sums up the host time spent in each.
 class PhaseClock {

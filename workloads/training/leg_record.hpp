@@ -11,6 +11,7 @@
 #include "workloads/device/device.hpp"
 #include "workloads/device/graph.hpp"
 #include "workloads/device/progress.hpp"
+#include "workloads/training/memory_record.hpp"
 
 namespace cgconform::workloads {
 
@@ -69,6 +70,7 @@ struct GraphRecord {
   /// is none.
   const void* input = nullptr;
   std::uint64_t launches = 0;       ///< from GraphExec::launches(), the device's own count
+  std::int64_t pool_bytes = 0;      ///< of its pool that its nodes read or write
   std::int32_t destroy_order = -1;  ///< position in the teardown; -1 where never destroyed
   GraphTimes times;
   GraphSize size;   ///< as the device counts
@@ -202,7 +204,13 @@ struct LegRecord {
   std::vector<SlotRecord> slots;
   std::vector<Block> damaged_guards;
   LaunchAgreements agreements;
-  std::vector<CommunicatorPoll> polls;  ///< in the order in which phases first ended
+  std::vector<CommunicatorPoll> polls;   ///< in the order in which phases first ended
+  std::uint64_t guards_inspected = 0;    ///< bands, when `damaged_guards` was collected
+  std::vector<Block> written_when_free;  ///< places whose poison was gone though nothing has them
+  MemorySample memory_at_start;          ///< before the first step
+  MemorySample memory_at_end;            ///< after the teardown, unused segments released
+  std::vector<CycleRecord> cycles;       ///< in a leg of cycles
+  TeardownRecord teardown;
   std::vector<PhaseTiming> timings;
   std::map<std::string, PoolStatistics> pools;  ///< by pool name
   LaunchCounters totals;

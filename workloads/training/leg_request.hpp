@@ -13,6 +13,10 @@ struct LegRequest {
   std::int32_t steps = 0;          ///< training steps; 0: as the plan of the cell says
   std::int32_t warmup_steps = -1;  ///< in place of the cell's `cuda_graph_warmup_steps`; -1: those
   bool without_recompute = false;  ///< as if the cell asked for none
+  /// How often graphs are captured, replayed and destroyed again; 0 for a leg that trains. Such a
+  /// leg observes no tensors: its memory is what is looked at.
+  std::int32_t cycles = 0;
+  bool other_pools = false;  ///< shares one pool where the cell has separate ones, and vice versa
   LegKind kind = LegKind::eager;
   std::int32_t repetition = 0;      ///< 0, 1, ...: repeats for noise
   bool instrumented = false;        ///< taps inside layers, slot hashes, poison, guard bands

@@ -21,13 +21,16 @@ TensorView cell_of(const Buffer& chunk, std::size_t index) {
 }  // namespace
 
 Recorder::Recorder(CachingAllocator& allocator, Stream& stream, bool instrumented)
-    : allocator_(allocator), stream_(&stream), instrumented_(instrumented) {}
+    : allocator_(allocator),
+      stream_(&stream),
+      instrumented_(instrumented),
+      pool_(allocator.create_pool("observations")) {}
 
 void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
                        const TensorView& value) {
-  if (muted_) return;
+  if (muted_ > 0) return;
   if (!capturing()) {
-    Buffer snapshot(allocator_, *stream_, default_pool, value.dtype, value.shape, "observation");
+    Buffer snapshot(allocator_, *stream_, pool_, value.dtype, value.shape, "observation");
     stream_->copy(snapshot.view(), value, "observe " + where.tensor);
     observations_.push_back({quantity, where, std::move(snapshot)});
     return;
@@ -40,7 +43,7 @@ void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
 
 void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& where,
                     const TensorView& value) {
-  if (muted_ || !instrumented_) return;
+  if (muted_ > 0 || !instrumented_) return;
   if (!capturing()) {
     checksum(*stream_, append({kind, moment, where}), value, "hash " + where.tensor);
     return;
@@ -122,8 +125,8 @@ std::vector<SlotRecord> Recorder::take_slot_records() {
 TensorView Recorder::append(const HashEntry& entry) {
   const std::size_t index = hash_log_.size() % static_cast<std::size_t>(cells_a_chunk);
   if (index == 0) {
-    hash_chunks_.emplace_back(allocator_, *stream_, default_pool, DType::uint64,
-                              Shape{cells_a_chunk}, "hash log");
+    hash_chunks_.emplace_back(allocator_, *stream_, pool_, DType::uint64, Shape{cells_a_chunk},
+                              "hash log");
   }
   hash_log_.push_back(entry);
   return cell_of(hash_chunks_.back(), index);

@@ -59,7 +59,10 @@ class Recorder {
   /// The stream on which tensors are produced from now on.
   void use(Stream& stream) { stream_ = &stream; }
   /// While muted nothing is recorded: the extra runs inside a graph's creation.
-  void mute(bool muted) { muted_ = muted; }
+  /// Calls with true and false pair up and may nest.
+  void mute(bool muted) { muted_ += muted ? 1 : -1; }
+  /// Where snapshots and hashes lie, apart from the memory of what is observed.
+  PoolId pool() const { return pool_; }
 
   /// After a replay: takes over what the graph wrote. A `microbatch` below 0 keeps that of the
   /// capture; otherwise it replaces it.
@@ -81,7 +84,8 @@ class Recorder {
   CachingAllocator& allocator_;
   Stream* stream_;
   bool instrumented_;
-  bool muted_ = false;
+  PoolId pool_;
+  int muted_ = 0;
   GraphSlots* slots_ = nullptr;
   PoolId slots_pool_ = default_pool;
   std::vector<Observation> observations_;

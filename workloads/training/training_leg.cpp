@@ -50,7 +50,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       metrics_(context_),
       iteration_(context_, groups_, *model_, body_, batches_, metrics_),
       implementation_(make_capture_implementation(context_, *model_, body_, keeper_)),
-      optimizer_graph_(context_, *optimizer_, body_, keeper_) {
+      optimizer_graph_(std::make_unique<OptimizerGraph>(context_, *optimizer_, body_, keeper_)) {
   // A timed leg does not wait for its peers; the ones judged before it have agreed.
   if (environment.gang != nullptr && request.kind == LegKind::graph && !request.timed) {
     context_.launches = &launches_.emplace(*environment.gang);
@@ -70,16 +70,31 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
 }
 
 void TrainingLeg::run() {
+  context_.device().synchronize();
+  context_.record.memory_at_start = sample();
+  if (context_.request.cycles > 0) {
+    run_cycles();
+    return;
+  }
   const std::int32_t interval = context_.request.without_validation ? 0 : cell_.shape.eval_interval;
   for (std::int32_t step = 0; step < context_.plan.training_steps; ++step) {
     training_step(step);
     if (interval > 0 && (step + 1) % interval == 0) validation_step(step);
   }
+  keeper_.ledger().note_end_of_launches();
+  if (context_.fault(Fault::f32c_scratch_freed_after_launch) && implementation_->captured()) {
+    rng_memory_.reset();
+  }
   context_.clock.enter(Phase::verify);
   context_.device().synchronize();
-  if (recorder_.instrumented()) {
-    context_.record.damaged_guards = context_.allocator().damaged_guards(context_.stream());
-  }
+  if (recorder_.instrumented()) inspect_memory();
+}
+
+void TrainingLeg::inspect_memory() {
+  CachingAllocator& allocator = context_.allocator();
+  context_.record.guards_inspected = allocator.guard_bands();
+  context_.record.damaged_guards = allocator.damaged_guards(context_.stream());
+  context_.record.written_when_free = allocator.written_when_free(context_.stream());
 }
 
 void TrainingLeg::training_step(std::int32_t step) {
@@ -99,9 +114,10 @@ void TrainingLeg::training_step(std::int32_t step) {
   count_layer_forwards(forwards_before);
   add_to_running_loss(step);
   observe_gradients(step);
-  optimizer_graph_.step(step, *implementation_);
+  optimizer_graph_->step(step, *implementation_);
   context_.clock.enter(Phase::eager);
   observe_state(step);
+  if (context_.request.kind == LegKind::graph) keeper_.growth().after_step();
   poison();
 }
 
@@ -215,20 +231,24 @@ void TrainingLeg::poison() {
 
 void TrainingLeg::tear_down() {
   context_.clock.enter(Phase::teardown);
-  if (launches_) context_.record.agreements = launches_->agreements();
-  optimizer_graph_.destroy();
-  implementation_->destroy();
-  iteration_.clear();
-  batches_.clear();
-  running_loss_.reset();
-  keeper_.destroy_pools();
-  context_.record.pools["default"] = context_.allocator().statistics(default_pool);
-  context_.record.totals = context_.device().counters();
+  LegRecord& record = context_.record;
+  if (launches_) record.agreements = launches_->agreements();
+  record.totals = context_.device().counters();
+  if (former_) destroy_set(*std::exchange(former_, nullptr), true);
+  if (implementation_) destroy_set(*implementation_, false);
+  record.teardown.captured_nodes_after =
+      context_.device().counters().captured_nodes - record.totals.captured_nodes;
+  if (const Communicator* gang = context_.environment.gang; gang != nullptr) {
+    record.teardown.communicator_references = gang->live_graph_references();
+  }
+  record.pools["default"] = context_.allocator().statistics(default_pool);
+  record.memory_at_end = sample();
+  record.teardown.done = true;
   for (Observation& observation : recorder_.take_observations()) {
-    context_.record.observations.push_back(std::move(observation));
+    record.observations.push_back(std::move(observation));
   }
   for (SlotRecord& slot : recorder_.take_slot_records()) {
-    context_.record.slots.push_back(std::move(slot));
+    record.slots.push_back(std::move(slot));
   }
 }
 

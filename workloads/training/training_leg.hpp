@@ -31,6 +31,13 @@ class TrainingLeg {
   const ParallelGroups& groups() const { return groups_; }
 
  private:
+  void run_cycles();
+  /// Destroys a set of graphs and the memory it used, because another set replaces it or for good.
+  void destroy_set(CaptureImplementation& set, bool replaced);
+  void release_iteration();
+  /// All ranks of the gang pass together.
+  void meet_peers();
+  MemorySample sample() const;
   void training_step(std::int32_t step);
   void validation_step(std::int32_t step);
   void zero_gradients();
@@ -41,6 +48,8 @@ class TrainingLeg {
   void poison();
   /// F07d: validation draws a random number of training's.
   void draw_after_validation();
+  /// Looks for writes outside blocks.
+  void inspect_memory();
 
   const matrix::Cell& cell_;
   ParallelGroups groups_;
@@ -57,7 +66,8 @@ class TrainingLeg {
   TrainingMetrics metrics_;
   Iteration iteration_;
   std::unique_ptr<CaptureImplementation> implementation_;
-  OptimizerGraph optimizer_graph_;
+  std::unique_ptr<OptimizerGraph> optimizer_graph_;  ///< of the same set of graphs
+  std::unique_ptr<CaptureImplementation> former_;    ///< F30e: a set that waits for its successor
   Buffer running_loss_;
   TensorView running_loss_view_;
 };

@@ -15,6 +15,7 @@
 #include "workloads/device/cuda/cuda_segment_source.hpp"
 #include "workloads/device/cuda/cuda_state.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
+#include "workloads/device/cuda/cuda_user_object.hpp"
 #include "workloads/device/cuda/nccl_communicator.hpp"
 #include "workloads/device/cuda/nccl_log.hpp"
 #include "workloads/device/cuda/nvml.hpp"
@@ -118,6 +119,23 @@ class CudaDevice final : public Device {
   }
   LaunchCounters counters() const override { return state_->counters(); }
   void reset_counters() override { state_->reset_counters(); }
+  ResourceUse resource_use() const override {
+    ResourceUse use = state_->live_objects().use();
+    std::size_t free = 0;
+    std::size_t total = 0;
+    CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
+    use.used_bytes = static_cast<std::int64_t>(total - free);
+    use.segment_bytes = source_->bytes_in_use();
+    cuuint64_t reserved = 0;
+    CGCONFORM_CUDA_TRY(
+        cudaDeviceGetGraphMemAttribute(ordinal_, cudaGraphMemAttrReservedMemCurrent, &reserved));
+    use.graph_bytes = static_cast<std::int64_t>(reserved);
+    return use;
+  }
+  std::shared_ptr<void> create_user_object(std::function<void()> released) override {
+    return state_->observed("user_object_create", "",
+                            [&] { return make_user_object(state_, std::move(released)); });
+  }
   void set_call_observer(CallObserver observer) override {
     state_->set_observer(std::move(observer));
   }

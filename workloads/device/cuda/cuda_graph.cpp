@@ -12,6 +12,7 @@
 
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
+#include "workloads/device/cuda/cuda_user_object.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -115,7 +116,10 @@ std::string update_result_text(cudaGraphExecUpdateResult result) {
 
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record)
-    : state_(std::move(state)), record_(std::move(record)), graph_(std::move(graph)) {
+    : state_(std::move(state)),
+      live_(state_->live_objects().graphs),
+      record_(std::move(record)),
+      graph_(std::move(graph)) {
   for (const CapturedCall& call : record_->calls) {
     GraphNode node;
     node.kind = call.kind;
@@ -163,6 +167,7 @@ std::string CudaGraph::dot() const {
 CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
                      std::shared_ptr<CaptureRecord> record, std::vector<GraphNode> nodes)
     : state_(std::move(state)),
+      live_(state_->live_objects().graphs),
       record_(std::move(record)),
       graph_(std::move(graph)),
       nodes_(std::move(nodes)) {}
@@ -211,6 +216,13 @@ UpdateOutcome CudaGraphExec::update(const Graph& graph) {
 void CudaGraphExec::upload(Stream& stream) {
   state_->observed("graph_upload", "", [&] {
     CGCONFORM_CUDA_TRY(cudaGraphUpload(exec_.get(), static_cast<CudaStream&>(stream).handle()));
+  });
+}
+
+void CudaGraph::retain(std::shared_ptr<void> user_object) {
+  state_->observed("graph_retain", "", [&] {
+    CGCONFORM_CUDA_TRY(
+        cudaGraphRetainUserObject(graph_.get(), user_object_handle(user_object), 1, 0));
   });
 }
 

@@ -25,6 +25,7 @@ class CudaGraph final : public Graph {
   std::unique_ptr<Graph> clone() const override;
   GraphCensus census() const override;
   std::string dot() const override;
+  void retain(std::shared_ptr<void> user_object) override;
 
   cudaGraph_t handle() const { return graph_.get(); }
   const std::shared_ptr<CaptureRecord>& record() const { return record_; }
@@ -34,6 +35,7 @@ class CudaGraph final : public Graph {
             std::shared_ptr<CaptureRecord> record, std::vector<GraphNode> nodes);
 
   std::shared_ptr<CudaState> state_;
+  LiveObject live_;
   // Holds the communicators that the graph uses, and NCCL waits for its graphs when one ends: the
   // graph goes first.
   std::shared_ptr<CaptureRecord> record_;
@@ -46,6 +48,7 @@ class CudaGraphExec final : public GraphExec {
   CudaGraphExec(std::shared_ptr<CudaState> state, GraphExecHandle exec,
                 std::shared_ptr<CaptureRecord> record, std::uint64_t nodes)
       : state_(std::move(state)),
+        live_(state_->live_objects().executables),
         record_(std::move(record)),
         exec_(std::move(exec)),
         nodes_(nodes) {}
@@ -56,6 +59,7 @@ class CudaGraphExec final : public GraphExec {
 
  private:
   std::shared_ptr<CudaState> state_;
+  LiveObject live_;
   std::shared_ptr<CaptureRecord> record_;  // outlives the executable, as above
   GraphExecHandle exec_;
   std::uint64_t nodes_ = 0;

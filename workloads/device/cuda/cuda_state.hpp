@@ -16,6 +16,7 @@
 
 #include "workloads/device/cuda/capture_record.hpp"
 #include "workloads/device/device.hpp"
+#include "workloads/device/live_objects.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -32,6 +33,8 @@ class CudaState {
     ++graph_launches_;
     graph_nodes_run_ += nodes;
   }
+
+  LiveObjects& live_objects() { return live_objects_; }
 
   std::uint64_t next_stream_id() { return ++last_stream_id_; }
   /// Streams that `synchronize` of the device waits for.
@@ -84,6 +87,7 @@ class CudaState {
 
   ProgressSink* progress_;
   CallObserver observer_;
+  LiveObjects live_objects_;
   std::atomic<std::uint64_t> eager_launches_{0};
   std::atomic<std::uint64_t> captured_nodes_{0};
   std::atomic<std::uint64_t> graph_launches_{0};

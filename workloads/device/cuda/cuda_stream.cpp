@@ -78,7 +78,10 @@ double CudaEvent::elapsed_since(Event& start) {
 
 CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,
                        StreamKind kind)
-    : state_(std::move(state)), gemm_(std::move(algorithms)), id_(state_->next_stream_id()) {
+    : state_(std::move(state)),
+      live_(std::make_unique<LiveObject>(state_->live_objects().streams)),
+      gemm_(std::move(algorithms)),
+      id_(state_->next_stream_id()) {
   const unsigned flags =
       kind == StreamKind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
   CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&handle_, flags));

@@ -21,6 +21,7 @@ class CudaEvent final : public Event {
 
  private:
   std::shared_ptr<CudaState> state_;
+  LiveObject live_{state_->live_objects().events};
   EventHandle event_;
 };
 
@@ -78,6 +79,7 @@ class CudaStream final : public Stream {
   void record_new_nodes(const CaptureInfo& info, std::size_t nodes_before, CapturedCall call);
 
   std::shared_ptr<CudaState> state_;
+  std::unique_ptr<LiveObject> live_;  ///< null for the legacy stream
   StreamHandle owned_;
   GemmEngine gemm_;
   cudaStream_t handle_ = nullptr;

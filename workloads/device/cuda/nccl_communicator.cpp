@@ -115,6 +115,11 @@ class NcclCommunicator::Handle final : public CommunicatorLink {
   }
   bool closed() const override { return closed_ || aborted_; }
   void set_closed() { closed_ = true; }
+  /// Leaves it to the caller to end the communicator.
+  ncclComm_t take() {
+    aborted_ = true;
+    return comm;
+  }
 
   ncclComm_t comm = nullptr;
 
@@ -236,6 +241,18 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, const std::stri
 
 ErrorCategory NcclCommunicator::async_error() const {
   return handle_->async_error();
+}
+
+void NcclCommunicator::end(CommunicatorEnd how) {
+  state_->observed(communicator_end_name(how), options_.name, [&] {
+    const ncclComm_t comm = handle_->take();
+    if (how == CommunicatorEnd::abort) {
+      CGCONFORM_CUDA_TRY(ncclCommAbort(comm));
+      return;
+    }
+    if (how == CommunicatorEnd::finalize) CGCONFORM_CUDA_TRY(ncclCommFinalize(comm));
+    CGCONFORM_CUDA_TRY(ncclCommDestroy(comm));
+  });
 }
 
 int NcclCommunicator::live_graph_references() const {

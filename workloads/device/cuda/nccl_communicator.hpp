@@ -33,6 +33,7 @@ class NcclCommunicator final : public Communicator {
   ErrorCategory async_error() const override;
   int live_graph_references() const override;
   void close() override;
+  void end(CommunicatorEnd how) override;
 
  private:
   class Handle;

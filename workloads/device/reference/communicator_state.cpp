@@ -118,4 +118,12 @@ bool CommunicatorState::close() {
   return unused;
 }
 
+void CommunicatorState::close_when_unused() {
+  {
+    std::unique_lock lock(mutex_);
+    dropped_.wait(lock, [&] { return graph_references_ == 0; });
+  }
+  close();
+}
+
 }  // namespace cgconform::workloads::reference

@@ -67,6 +67,8 @@ class CommunicatorState : public CommunicatorCore {
   /// Waits until no graph holds the communicator, at most its timeout, and leaves the peers. False
   /// where graphs still hold it.
   bool close();
+  /// Waits without bound until no graph holds the communicator, and leaves the peers.
+  void close_when_unused();
 
  private:
   std::string name_;

@@ -28,6 +28,11 @@ std::shared_ptr<StreamState> Core::create_stream(std::string name, StreamKind ki
   return stream;
 }
 
+std::int64_t Core::live_streams() {
+  const Lock lock(mutex_);
+  return static_cast<std::int64_t>(streams_.size()) - 1;
+}
+
 void Core::forget_stream(const std::shared_ptr<StreamState>& stream) {
   const Lock lock(mutex_);
   CaptureSession* session = open_capture(*stream);

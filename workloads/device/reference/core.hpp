@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "workloads/device/device.hpp"
+#include "workloads/device/live_objects.hpp"
 #include "workloads/device/reference/capture_rules.hpp"
 #include "workloads/device/reference/capture_session.hpp"
 #include "workloads/device/reference/executor.hpp"
@@ -31,6 +32,7 @@ class Core {
   explicit Core(const ReferenceDeviceOptions& options);
 
   Executor& executor() { return executor_; }
+  LiveObjects& live_objects() { return live_objects_; }
   const std::shared_ptr<StreamState>& legacy_stream() const { return legacy_; }
 
   /// Runs one device call: refuses it inside host functions, counts it where it fails, and tells
@@ -55,6 +57,8 @@ class Core {
   }
 
   std::shared_ptr<StreamState> create_stream(std::string name, StreamKind kind, bool legacy);
+  /// Streams that were made and not destroyed, without the legacy one.
+  std::int64_t live_streams();
   void forget_stream(const std::shared_ptr<StreamState>& stream);
   void forget_communicator(const CommunicatorCore& core);
 
@@ -127,6 +131,7 @@ class Core {
   void wait_and_report(const std::shared_ptr<StreamState>& stream, std::uint64_t sequence,
                        std::string_view call_name);
 
+  LiveObjects live_objects_;
   std::mutex mutex_;
   Sessions sessions_;
   std::map<std::thread::id, CaptureMode> thread_modes_;  ///< threads that exchanged theirs

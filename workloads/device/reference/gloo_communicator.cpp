@@ -273,6 +273,11 @@ class GlooCommunicator : public Communicator {
     });
   }
 
+  // As NCCL does it, all of them wait for the graphs.
+  void end(CommunicatorEnd how) override {
+    core_->call(communicator_end_name(how), name_, [&] { state_->close_when_unused(); });
+  }
+
  private:
   [[noreturn]] void throw_no_such_rank(int peer, std::string_view call) const {
     throw DeviceError(ErrorCategory::communicator_invalid_usage, std::string(call),

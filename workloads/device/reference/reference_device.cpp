@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +16,23 @@
 namespace cgconform::workloads {
 namespace reference {
 namespace {
+
+/// What a graph can retain; tells its maker when it goes.
+class UserObject {
+ public:
+  UserObject(std::shared_ptr<Core> core, std::function<void()> released)
+      : core_(std::move(core)),
+        live_(core_->live_objects().user_objects),
+        released_(std::move(released)) {}
+  ~UserObject() { released_(); }
+  UserObject(const UserObject&) = delete;
+  UserObject& operator=(const UserObject&) = delete;
+
+ private:
+  std::shared_ptr<Core> core_;
+  LiveObject live_;
+  std::function<void()> released_;
+};
 
 class ReferenceDevice : public Device {
  public:
@@ -58,6 +76,18 @@ class ReferenceDevice : public Device {
   }
   LaunchCounters counters() const override { return core_->counters(); }
   void reset_counters() override { core_->reset_counters(); }
+  ResourceUse resource_use() const override {
+    ResourceUse use = core_->live_objects().use();
+    use.segment_bytes = arena_.bytes_in_use();
+    use.used_bytes = use.segment_bytes;
+    use.streams = core_->live_streams();
+    return use;
+  }
+  std::shared_ptr<void> create_user_object(std::function<void()> released) override {
+    return core_->call("create user object", {}, [&] {
+      return std::shared_ptr<void>(std::make_shared<UserObject>(core_, std::move(released)));
+    });
+  }
   void set_call_observer(CallObserver observer) override {
     core_->set_observer(std::move(observer));
   }

@@ -48,7 +48,10 @@ std::string quoted(std::string_view label) {
 }  // namespace
 
 ReferenceGraph::ReferenceGraph(std::shared_ptr<Core> core, std::shared_ptr<const GraphBody> body)
-    : core_(std::move(core)), references_(std::move(body)), number_(core_->next_graph_number()) {}
+    : core_(std::move(core)),
+      live_(core_->live_objects().graphs),
+      references_(std::move(body)),
+      number_(core_->next_graph_number()) {}
 
 std::string ReferenceGraph::dot() const {
   std::string text =
@@ -72,13 +75,15 @@ std::string ReferenceGraph::dot() const {
 std::unique_ptr<GraphExec> ReferenceGraph::instantiate(const InstantiateOptions& /*options*/) {
   return core_->call("instantiate", {}, [&]() -> std::unique_ptr<GraphExec> {
     core_->require_safe(CaptureViolation::instantiate_graph, "instantiate");
-    return std::make_unique<ReferenceGraphExec>(core_, references_.body(), number_);
+    return std::make_unique<ReferenceGraphExec>(core_, references_.body(), number_, user_objects_);
   });
 }
 
 std::unique_ptr<Graph> ReferenceGraph::clone() const {
   return core_->call("graph clone", {}, [&]() -> std::unique_ptr<Graph> {
-    return std::make_unique<ReferenceGraph>(core_, references_.body());
+    auto copy = std::make_unique<ReferenceGraph>(core_, references_.body());
+    copy->user_objects_ = user_objects_;
+    return copy;
   });
 }
 
@@ -91,12 +96,19 @@ GraphCensus ReferenceGraph::census() const {
   return census;
 }
 
+void ReferenceGraph::retain(std::shared_ptr<void> user_object) {
+  core_->call("graph retain", {}, [&] { user_objects_.push_back(std::move(user_object)); });
+}
+
 ReferenceGraphExec::ReferenceGraphExec(std::shared_ptr<Core> core,
                                        std::shared_ptr<const GraphBody> body,
-                                       std::uint64_t graph_number)
+                                       std::uint64_t graph_number,
+                                       std::vector<std::shared_ptr<void>> user_objects)
     : core_(std::move(core)),
+      live_(core_->live_objects().executables),
       references_(std::make_shared<const GraphReferences>(std::move(body))),
-      graph_number_(graph_number) {}
+      graph_number_(graph_number),
+      user_objects_(std::move(user_objects)) {}
 
 void ReferenceGraphExec::upload(Stream& stream) {
   // The host's graphs are where they run; what is left is the rule for calls inside a capture.

@@ -19,6 +19,7 @@ class ReferenceEvent : public Event {
 
  private:
   std::shared_ptr<Core> core_;
+  LiveObject live_{core_->live_objects().events};
   Core::EventState state_;
 };
 
