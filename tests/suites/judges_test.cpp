@@ -63,7 +63,7 @@ class JudgesTest : public testing::Test {
   }
 
   void change(LegRecord& record, ObservedQuantity quantity, std::int32_t step) {
-    legs_.write(SyntheticLegs::find(record, quantity, step).snapshot, -1.0F);
+    legs_.write(SyntheticLegs::find(record, quantity, step).snapshot.view(), -1.0F);
   }
 
   SyntheticLegs legs_;
@@ -189,7 +189,7 @@ TEST_F(JudgesTest, SeeMasksThatRepeat) {
   const RankReport report = run_broken_instrumented([&](LegRecord& record) {
     for (auto& observation : record.observations) {
       if (observation.quantity == ObservedQuantity::dropout_mask) {
-        legs_.write(observation.snapshot, 7.0F);
+        legs_.write(observation.snapshot.view(), 7.0F);
       }
     }
     change(record, ObservedQuantity::layer_output, 0);
@@ -202,7 +202,7 @@ TEST_F(JudgesTest, AcceptThatSmallMasksRepeatByChanceInBothLegs) {
   const RankReport report = run([&](const LegRequest&, LegRecord& record) {
     for (auto& observation : record.observations) {
       if (observation.quantity == ObservedQuantity::dropout_mask) {
-        legs_.write(observation.snapshot, 7.0F);
+        legs_.write(observation.snapshot.view(), 7.0F);
       }
     }
   });

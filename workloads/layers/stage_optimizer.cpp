@@ -1,10 +1,15 @@
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "workloads/layers/loss_scaler.hpp"
+#include "workloads/layers/model_type.hpp"
+#include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/optimizer.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
 
@@ -12,115 +17,177 @@ namespace {
 
 constexpr double initial_learning_rate = 0.01;
 
-/// Scalars and state common to the optimizers: all of it in device memory.
-class OptimizerMemory {
- public:
-  OptimizerMemory(CachingAllocator& allocator, Stream& stream)
-      : allocator_(allocator), stream_(stream) {}
-
-  TensorView zeros(DType dtype, const Shape& shape, std::string name) {
-    Buffer& buffer = buffers_.emplace_back(allocator_, stream_, default_pool, dtype, shape, name);
-    stream_.fill(buffer.view(), 0, "zero " + name);
-    state_.emplace_back(std::move(name), buffer.view());
-    return buffer.view();
-  }
-
-  TensorView learning_rate(DType dtype) {
-    Buffer& buffer =
-        buffers_.emplace_back(allocator_, stream_, default_pool, dtype, Shape{}, "learning_rate");
-    if (dtype == DType::fp64) {
-      stream_.upload(buffer.view(), &initial_learning_rate, false, "learning_rate");
-    } else {
-      const auto narrow = static_cast<float>(initial_learning_rate);
-      stream_.upload(buffer.view(), &narrow, false, "learning_rate");
-    }
-    return buffer.view();
-  }
-
-  const std::vector<std::pair<std::string, TensorView>>& state() const { return state_; }
-
- private:
-  CachingAllocator& allocator_;
-  Stream& stream_;
-  std::deque<Buffer> buffers_;
-  std::vector<std::pair<std::string, TensorView>> state_;
-};
-
-/// A parameter with what the optimizer keeps for it; `second` is invalid for SGD.
-struct Slot {
-  std::string label;
-  Parameter parameter;
+/// What the optimizer keeps for a chunk of parameters; `second` is invalid for
+/// SGD. `main_weights` are the model's own weights, but for 16-bit ones.
+struct ChunkState {
+  ParameterChunk parameters;
+  TensorView main_weights;
   TensorView first;
   TensorView second;
 };
 
-class SgdOptimizer final : public StageOptimizer {
+/// Steps a stage chunk by chunk, as Megatron does: 16-bit weights are copies of
+/// fp32 main weights.
+class ChunkOptimizer : public StageOptimizer {
  public:
-  SgdOptimizer(DType dtype, StageModel& model, CachingAllocator& allocator, Stream& stream)
-      : memory_(allocator, stream), learning_rate_(memory_.learning_rate(dtype)) {
-    for (const StageParameter& entry : model.parameters()) {
-      const Shape& shape = entry.parameter.weight.shape;
-      slots_.push_back({"sgd " + entry.name,
-                        entry.parameter,
-                        memory_.zeros(dtype, shape, "velocity:" + entry.name),
-                        {}});
+  ChunkOptimizer(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
+                 Communicator* stages)
+      : allocator_(allocator), stream_(stream), arithmetic_(arithmetic_type(model_type(cell))) {
+    if (model_type(cell) == DType::fp16) {
+      scaler_.emplace(allocator, stream, cell.config.loss_scale, stages);
+      for (const auto& entry : scaler_->state()) state_.push_back(entry);
+    }
+    learning_rate_ = make(Shape{}, "learning_rate");
+    if (arithmetic_ == DType::fp64) {
+      stream_.upload(learning_rate_, &initial_learning_rate, false, "learning_rate");
+    } else {
+      const auto narrow = static_cast<float>(initial_learning_rate);
+      stream_.upload(learning_rate_, &narrow, false, "learning_rate");
     }
   }
 
-  void step(Stream& stream) override {
-    for (const Slot& slot : slots_) {
-      sgd_step(stream, slot.parameter.weight, slot.first, slot.parameter.main_grad, learning_rate_,
-               {}, slot.label);
+  void step(Stream& stream) final {
+    if (scaler_) scaler_->unscale(stream, main_grads());
+    const TensorView overflowed = scaler_ ? scaler_->overflowed() : TensorView{};
+    step_chunks(stream, overflowed);
+    for (const ChunkState& chunk : chunk_states_) {
+      const TensorView& weights = chunk.parameters.weights;
+      if (weights.data == chunk.main_weights.data) continue;
+      cast(stream, weights, chunk.main_weights, "copy of main weights");
+    }
+    if (scaler_) scaler_->update(stream);
+  }
+
+  std::vector<std::pair<std::string, TensorView>> state() const final { return state_; }
+  std::vector<TensorView> state_chunks() const final { return state_chunks_; }
+  TensorView loss_scale() const final { return scaler_ ? scaler_->loss_scale() : TensorView{}; }
+
+ protected:
+  virtual void step_chunks(Stream& stream, const TensorView& overflowed) = 0;
+
+  /// Names of the state tensors of a parameter; an empty one is not kept.
+  void make_states(StageModel& model, const char* first, const char* second) {
+    for (const ParameterChunk& parameters : model.parameter_chunks()) {
+      ChunkState chunk{parameters, parameters.weights, {}, {}};
+      const Shape& shape = parameters.weights.shape;
+      if (parameters.weights.dtype != arithmetic_) {
+        chunk.main_weights = make_state_chunk(shape, "main weights");
+        cast(stream_, chunk.main_weights, parameters.weights, "main weights");
+        name_parts(model, parameters, chunk.main_weights, "main_weight");
+      }
+      chunk.first = make_state_chunk(shape, first);
+      name_parts(model, parameters, chunk.first, first);
+      if (second != nullptr) {
+        chunk.second = make_state_chunk(shape, second);
+        name_parts(model, parameters, chunk.second, second);
+      }
+      chunk_states_.push_back(chunk);
     }
   }
-  std::vector<std::pair<std::string, TensorView>> state() const override { return memory_.state(); }
+
+  TensorView add_scalar_state(DType dtype, const char* name) {
+    const TensorView& view =
+        buffers_.emplace_back(allocator_, stream_, default_pool, dtype, Shape{}, name).view();
+    stream_.fill(view, 0, name);
+    state_.emplace_back(name, view);
+    return view;
+  }
+
+  const std::vector<ChunkState>& chunk_states() const { return chunk_states_; }
+  const TensorView& learning_rate() const { return learning_rate_; }
 
  private:
-  OptimizerMemory memory_;
+  TensorView make(const Shape& shape, const char* name) {
+    return buffers_.emplace_back(allocator_, stream_, default_pool, arithmetic_, shape, name)
+        .view();
+  }
+
+  TensorView make_state_chunk(const Shape& shape, const char* name) {
+    const TensorView chunk = make(shape, name);
+    stream_.fill(chunk, 0, name);
+    state_chunks_.push_back(chunk);
+    return chunk;
+  }
+
+  /// Names the parts of a state chunk after the parameters of its chunk of
+  /// parameters.
+  void name_parts(StageModel& model, const ParameterChunk& parameters, const TensorView& chunk,
+                  const char* prefix) {
+    const auto* begin = static_cast<const std::byte*>(parameters.weights.data);
+    for (const StageParameter& entry : model.parameters()) {
+      const TensorView& weight = entry.parameter.weight;
+      const auto* data = static_cast<const std::byte*>(weight.data);
+      if (data < begin || data >= begin + parameters.weights.bytes()) continue;
+      const std::int64_t first = (data - begin) / dtype_bytes(weight.dtype);
+      state_.emplace_back(std::string(prefix) + ":" + entry.name,
+                          elements_of(chunk, first, weight.shape));
+    }
+  }
+
+  std::vector<TensorView> main_grads() const {
+    std::vector<TensorView> grads;
+    for (const ChunkState& chunk : chunk_states_) grads.push_back(chunk.parameters.main_grads);
+    return grads;
+  }
+
+  CachingAllocator& allocator_;
+  Stream& stream_;
+  DType arithmetic_;
+  std::optional<LossScaler> scaler_;
   TensorView learning_rate_;
-  std::vector<Slot> slots_;
+  std::deque<Buffer> buffers_;
+  std::vector<ChunkState> chunk_states_;
+  std::vector<TensorView> state_chunks_;
+  std::vector<std::pair<std::string, TensorView>> state_;
 };
 
-class AdamOptimizer final : public StageOptimizer {
+class SgdOptimizer final : public ChunkOptimizer {
  public:
-  AdamOptimizer(DType dtype, StageModel& model, CachingAllocator& allocator, Stream& stream)
-      : memory_(allocator, stream),
-        learning_rate_(memory_.learning_rate(dtype)),
-        step_(memory_.zeros(DType::int64, {}, "step")) {
-    for (const StageParameter& entry : model.parameters()) {
-      const Shape& shape = entry.parameter.weight.shape;
-      slots_.push_back({"adam " + entry.name, entry.parameter,
-                        memory_.zeros(dtype, shape, "exp_avg:" + entry.name),
-                        memory_.zeros(dtype, shape, "exp_avg_sq:" + entry.name)});
-    }
+  SgdOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
+               Stream& stream, Communicator* stages)
+      : ChunkOptimizer(cell, allocator, stream, stages) {
+    make_states(model, "velocity", nullptr);
   }
-
-  void step(Stream& stream) override {
-    advance_step(stream, step_, "adam step");
-    for (const Slot& slot : slots_) {
-      adam_step(stream, slot.parameter.weight, slot.first, slot.second, slot.parameter.main_grad,
-                learning_rate_, step_, {}, slot.label);
-    }
-  }
-  std::vector<std::pair<std::string, TensorView>> state() const override { return memory_.state(); }
 
  private:
-  OptimizerMemory memory_;
-  TensorView learning_rate_;
+  void step_chunks(Stream& stream, const TensorView& overflowed) override {
+    for (const ChunkState& chunk : chunk_states()) {
+      sgd_step(stream, chunk.main_weights, chunk.first, chunk.parameters.main_grads,
+               learning_rate(), overflowed, {}, "sgd step");
+    }
+  }
+};
+
+class AdamOptimizer final : public ChunkOptimizer {
+ public:
+  AdamOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
+                Stream& stream, Communicator* stages)
+      : ChunkOptimizer(cell, allocator, stream, stages),
+        step_(add_scalar_state(DType::int64, "step")) {
+    make_states(model, "exp_avg", "exp_avg_sq");
+  }
+
+ private:
+  void step_chunks(Stream& stream, const TensorView& overflowed) override {
+    advance_step(stream, step_, overflowed, "adam step");
+    for (const ChunkState& chunk : chunk_states()) {
+      adam_step(stream, chunk.main_weights, chunk.first, chunk.second, chunk.parameters.main_grads,
+                learning_rate(), step_, overflowed, {}, "adam step");
+    }
+  }
+
   TensorView step_;
-  std::vector<Slot> slots_;
 };
 
 }  // namespace
 
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
-                                                     CachingAllocator& allocator, Stream& stream) {
-  const DType dtype =
-      cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
+                                                     CachingAllocator& allocator, Stream& stream,
+                                                     Communicator* stages) {
   if (cell.shape.optimizer == matrix::Optimizer::sgd) {
-    return std::make_unique<SgdOptimizer>(dtype, model, allocator, stream);
+    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, stages);
   }
-  return std::make_unique<AdamOptimizer>(dtype, model, allocator, stream);
+  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, stages);
 }
 
 }  // namespace cgconform::workloads

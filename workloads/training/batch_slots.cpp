@@ -27,7 +27,7 @@ std::vector<std::byte> mask_bytes(const std::vector<double>& mask, DType type) {
 }  // namespace
 
 BatchSlots::BatchSlots(LegContext& context, const DataLoader& loader)
-    : context_(context), loader_(loader), mask_type_(context.model_type()) {}
+    : context_(context), loader_(loader), mask_type_(arithmetic_type(context.model_type())) {}
 
 Buffer& BatchSlots::part(Tensors& tensors, Part which) {
   switch (which) {

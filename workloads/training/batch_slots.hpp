@@ -18,7 +18,7 @@ namespace cgconform::workloads {
 struct DeviceBatch {
   TensorView tokens;     ///< int32 [tokens]
   TensorView labels;     ///< int32 [tokens]
-  TensorView loss_mask;  ///< of the model's type [tokens]
+  TensorView loss_mask;  ///< of the model's arithmetic type [tokens]
   std::int64_t valid_length = 0;
 };
 
