@@ -8,9 +8,8 @@
 
 namespace cgconform::workloads {
 
-/// Every range an allocator ever handed out: segments in use, and retired ones
-/// with the blocks they last held. An address in both is the one in use.
-/// Look-up is two binary searches.
+/// Every range an allocator ever handed out: segments in use, and retired ones with the blocks they
+/// last held. An address in both is the one in use. Look-up is two binary searches.
 class AddressLedger {
  public:
   void add(PoolId pool, CarvedSegment& segment);

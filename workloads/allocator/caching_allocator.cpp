@@ -82,8 +82,7 @@ class CachingAllocator::Impl {
       try {
         trim(id);
       } catch (const std::exception&) {
-        // A destructor cannot report; the source keeps the segment and counts
-        // it as in use.
+        // A destructor cannot report; the source keeps the segment and counts it as in use.
       }
     }
   }
@@ -110,8 +109,7 @@ class CachingAllocator::Impl {
   }
 
  private:
-  // Captures end up here, too, so the thread takes the relaxed mode for the raw
-  // call.
+  // Captures end up here, too, so the thread takes the relaxed mode for the raw call.
   CarvedSegment& grow(MemoryPool& pool, std::int64_t bytes, const std::string& label) {
     const RelaxedCaptureScope relaxed(source_);
     try {
@@ -124,11 +122,11 @@ class CachingAllocator::Impl {
       return pool.grow(bytes);
     } catch (const DeviceError& error) {
       if (error.category() != ErrorCategory::memory_allocation) throw;
-      throw DeviceError(error.category(), "allocate",
-                        fmt::format("'{}' needs {} bytes, pool '{}' holds {} "
-                                    "of which {} are active: {}",
-                                    label, bytes, pool.name(), pool.statistics().reserved_bytes,
-                                    pool.statistics().active_bytes, error.what()));
+      throw DeviceError(
+          error.category(), "allocate",
+          fmt::format("'{}' needs {} bytes, pool '{}' holds {} of which {} are active: {}", label,
+                      bytes, pool.name(), pool.statistics().reserved_bytes,
+                      pool.statistics().active_bytes, error.what()));
     }
   }
 

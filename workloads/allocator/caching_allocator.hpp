@@ -15,8 +15,8 @@ namespace cgconform::workloads {
 using PoolId = std::uint32_t;
 constexpr PoolId default_pool = 0;
 
-/// One allocation. `generation` is unique for the allocator's life: the same
-/// address handed out again has another generation.
+/// One allocation. `generation` is unique for the allocator's life: the same address handed out
+/// again has another generation.
 struct Block {
   std::byte* data = nullptr;
   std::int64_t bytes = 0;     ///< as asked for
@@ -37,8 +37,7 @@ struct PoolStatistics {
 
 enum class AddressState : std::uint8_t { live, freed, guard, unknown };
 
-/// What the allocator knows of an address range: the ledger entry that covers
-/// it, live or retired.
+/// What the allocator knows of an address range: the ledger entry that covers it, live or retired.
 struct AddressRecord {
   AddressState state = AddressState::unknown;
   std::uint64_t generation = 0;
@@ -46,10 +45,9 @@ struct AddressRecord {
   std::string label;
 };
 
-/// A caching allocator with stream-ordered reuse and private graph pools, as
-/// PyTorch's. Blocks freed on a stream are reused by later allocations of the
-/// same stream and pool without synchronisation. Every range ever handed out
-/// stays in the address ledger.
+/// A caching allocator with stream-ordered reuse and private graph pools, as PyTorch's. Blocks
+/// freed on a stream are reused by later allocations of the same stream and pool without
+/// synchronisation. Every range ever handed out stays in the address ledger.
 class CachingAllocator {
  public:
   CachingAllocator(SegmentSource& source, std::int64_t guard_bytes = 64);
@@ -58,12 +56,10 @@ class CachingAllocator {
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   PoolId create_pool(std::string name);
-  /// Returns the pool's segments to the source; throws InternalError while
-  /// blocks of it are live.
+  /// Returns the pool's segments to the source; throws InternalError while blocks of it are live.
   void destroy_pool(PoolId pool);
 
-  /// A block of at least `bytes`, 256-byte aligned, ordered after earlier work
-  /// of `stream`.
+  /// A block of at least `bytes`, 256-byte aligned, ordered after earlier work of `stream`.
   Block allocate(std::int64_t bytes, Stream& stream, PoolId pool, std::string label);
   void free(const Block& block, Stream& stream);
   /// Releases unused segments of a pool to the source.
@@ -73,11 +69,11 @@ class CachingAllocator {
   AddressRecord look_up(const void* address) const;
   std::vector<Block> live_blocks() const;
 
-  /// Enqueues a fill of every free byte of the pool with `byte`. Ordered on
-  /// `stream` alone: other streams that use the pool must wait for it.
+  /// Enqueues a fill of every free byte of the pool with `byte`. Ordered on `stream` alone: other
+  /// streams that use the pool must wait for it.
   void poison_free_blocks(PoolId pool, std::uint8_t byte, Stream& stream);
-  /// Synchronises and returns the blocks, live or freed, whose guard bands were
-  /// overwritten; restores the bands, so that each damage is returned once.
+  /// Synchronises and returns the blocks, live or freed, whose guard bands were overwritten;
+  /// restores the bands, so that each damage is returned once.
   std::vector<Block> damaged_guards(Stream& stream);
 
  private:

@@ -11,8 +11,7 @@ namespace {
 
 constexpr std::int64_t alignment = 256;
 constexpr std::int64_t segment_bytes = std::int64_t{2} << 20;
-/// The default pool grows by as much as it has, so that it makes few segments;
-/// up to this.
+/// The default pool grows by as much as it has, so that it makes few segments; up to this.
 constexpr std::int64_t largest_growth = std::int64_t{32} << 20;
 constexpr std::uint8_t guard_pattern = 0xA5;
 
@@ -84,8 +83,7 @@ std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::u
   for (const auto& segment : segments_) {
     if (auto block = carve(*segment, bytes, stream, generation, label)) return block;
   }
-  // Graph pools keep every place: a captured graph may use it at its next
-  // replay.
+  // Graph pools keep every place: a captured graph may use it at its next replay.
   if (id_ != default_pool) return std::nullopt;
   for (const auto& segment : segments_) {
     if (segment->segment.bytes < stride(bytes) || !recycle(*segment, stream)) continue;

@@ -16,9 +16,9 @@
 
 namespace cgconform::workloads {
 
-/// A block's place in its segment: front guard, payload, back guard. Places are
-/// carved once and never split or joined, so a guard band is never another
-/// block's payload, also not in another graph that shares the pool.
+/// A block's place in its segment: front guard, payload, back guard. Places are carved once and
+/// never split or joined, so a guard band is never another block's payload, also not in another
+/// graph that shares the pool.
 struct Slot {
   std::int64_t offset = 0;  ///< of the front guard, in the segment
   std::int64_t front = 0;   ///< bytes of the front guard
@@ -49,12 +49,11 @@ class MemoryPool {
   const std::string& name() const { return name_; }
   const PoolStatistics& statistics() const { return statistics_; }
 
-  /// A free place of exactly `bytes` that work of `stream` may use now, or a
-  /// new one carved from the segments held; nothing where the pool must grow.
+  /// A free place of exactly `bytes` that work of `stream` may use now, or a new one carved from
+  /// the segments held; nothing where the pool must grow.
   std::optional<Block> take(std::int64_t bytes, Stream& stream, std::uint64_t generation,
                             const std::string& label);
-  /// Gets a segment that holds a block of `bytes`. Throws what the source
-  /// throws.
+  /// Gets a segment that holds a block of `bytes`. Throws what the source throws.
   CarvedSegment& grow(std::int64_t bytes);
   /// Returns a block; throws InternalError where it is not live here.
   void give_back(const Block& block, CarvedSegment& segment, Stream& stream);
@@ -63,8 +62,7 @@ class MemoryPool {
 
   std::vector<Block> live_blocks() const;
   void poison(std::uint8_t byte, Stream& stream);
-  /// Blocks, live or freed, whose guards do not hold the pattern; restores the
-  /// pattern.
+  /// Blocks, live or freed, whose guards do not hold the pattern; restores the pattern.
   std::vector<Block> damaged_guards(Stream& stream);
 
  private:
@@ -82,8 +80,7 @@ class MemoryPool {
                  const std::string& label);
   std::optional<Block> carve(CarvedSegment& segment, std::int64_t bytes, Stream& stream,
                              std::uint64_t generation, const std::string& label);
-  /// Forgets the places of an unused segment, so that other sizes can be carved
-  /// from it.
+  /// Forgets the places of an unused segment, so that other sizes can be carved from it.
   bool recycle(CarvedSegment& segment, const Stream& stream);
   void drop_free_slots(const CarvedSegment& segment);
   std::int64_t front_guard() const;

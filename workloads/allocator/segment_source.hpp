@@ -15,8 +15,7 @@ struct Segment {
   std::int64_t bytes = 0;
 };
 
-/// A range of addresses. Plain data: safe to keep for and use in a signal
-/// handler.
+/// A range of addresses. Plain data: safe to keep for and use in a signal handler.
 struct AddressRange {
   const std::byte* begin = nullptr;
   std::size_t bytes = 0;
@@ -26,8 +25,7 @@ struct AddressRange {
   }
 };
 
-/// A point in a stream's order, for an allocator that hands a block to another
-/// stream.
+/// A point in a stream's order, for an allocator that hands a block to another stream.
 class StreamPoint {
  public:
   virtual ~StreamPoint() = default;
@@ -35,39 +33,33 @@ class StreamPoint {
   virtual bool passed() const = 0;
 };
 
-/// Where an allocator gets memory: the device's raw allocation.
-/// Interchangeable; adaptors wrap one source to add limits, failure injection
-/// or statistics.
+/// Where an allocator gets memory: the device's raw allocation. Interchangeable; adaptors wrap one
+/// source to add limits, failure injection or statistics.
 class SegmentSource {
  public:
   virtual ~SegmentSource() = default;
   virtual std::string_view name() const = 0;
-  /// Throws DeviceError memory_allocation where memory is exhausted, and CUDA's
-  /// category where the call is refused because the thread captures.
+  /// Throws DeviceError memory_allocation where memory is exhausted, and CUDA's category where the
+  /// call is refused because the thread captures.
   virtual Segment allocate(std::int64_t bytes) = 0;
-  /// Waits for the work of all streams, as cudaFree does, and takes the range
-  /// back.
+  /// Waits for the work of all streams, as cudaFree does, and takes the range back.
   virtual void release(const Segment& segment) = 0;
-  /// Makes the range inaccessible while keeping its addresses reserved: any
-  /// access faults.
+  /// Makes the range inaccessible while keeping its addresses reserved: any access faults.
   virtual void unmap(const Segment& segment) = 0;
   /// True where the address lies in a range this source hands segments out of.
   virtual bool owns(const void* address) const = 0;
   /// Bytes handed out and not released.
   virtual std::int64_t bytes_in_use() const = 0;
 
-  /// The addresses that segments of this source lie in, reserved for the
-  /// source's life; empty where the source does not know. A crash handler tells
-  /// from it whether a fault was in device memory.
+  /// The addresses that segments of this source lie in, reserved for the source's life; empty where
+  /// the source does not know. A crash handler tells from it whether a fault was in device memory.
   virtual AddressRange range() const = 0;
 
-  /// Swaps the calling thread's capture interaction mode and returns the former
-  /// one, as cudaThreadExchangeStreamCaptureMode does. A thread in relaxed mode
-  /// may allocate in capture.
+  /// Swaps the calling thread's capture interaction mode and returns the former one, as
+  /// cudaThreadExchangeStreamCaptureMode does. A thread in relaxed mode may allocate in capture.
   virtual CaptureMode exchange_capture_mode(CaptureMode mode) = 0;
-  /// Sets bytes for an allocator's own purposes (guard bands, poison): in the
-  /// stream's order, or at once where the stream captures. Neither captured nor
-  /// counted as a launch.
+  /// Sets bytes for an allocator's own purposes (guard bands, poison): in the stream's order, or at
+  /// once where the stream captures. Neither captured nor counted as a launch.
   virtual void mark(std::byte* data, std::int64_t bytes, std::uint8_t value, Stream& stream) = 0;
   /// The present end of the stream's queue; null where the stream captures.
   virtual std::unique_ptr<StreamPoint> point(Stream& stream) = 0;

@@ -9,8 +9,8 @@
 
 namespace cgconform::workloads {
 
-/// A source that passes every call to another one; the base of the adaptors.
-/// The wrapped source must outlive it.
+/// A source that passes every call to another one; the base of the adaptors. The wrapped source
+/// must outlive it.
 class SourceAdaptor : public SegmentSource {
  public:
   explicit SourceAdaptor(SegmentSource& source) : source_(source) {}
@@ -39,8 +39,7 @@ class SourceAdaptor : public SegmentSource {
   SegmentSource& source_;
 };
 
-/// Refuses with memory_allocation what would take more than `limit` bytes from
-/// it.
+/// Refuses with memory_allocation what would take more than `limit` bytes from it.
 class LimitingSource : public SourceAdaptor {
  public:
   LimitingSource(SegmentSource& source, std::int64_t limit)
@@ -54,8 +53,8 @@ class LimitingSource : public SourceAdaptor {
   std::int64_t in_use_ = 0;
 };
 
-/// Refuses with memory_allocation the calls that `refuses` picks; it is given
-/// the number of the call, from 0, and the bytes.
+/// Refuses with memory_allocation the calls that `refuses` picks; it is given the number of the
+/// call, from 0, and the bytes.
 class FailingSource : public SourceAdaptor {
  public:
   using Choice = std::function<bool(std::uint64_t call, std::int64_t bytes)>;

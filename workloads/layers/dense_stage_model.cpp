@@ -76,7 +76,7 @@ class DenseStageModel final : public StageModel {
       : grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
-        store_(allocator, stream, model_type(cell), seed) {
+        store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;

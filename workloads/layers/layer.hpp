@@ -14,32 +14,31 @@
 
 namespace cgconform::workloads {
 
-/// A trained tensor and the gradient accumulated for it over the micro-batches
-/// of a step, which is of the weight's arithmetic type.
+/// A trained tensor and the gradient accumulated for it over the micro-batches of a step, which is
+/// of the weight's arithmetic type.
 struct Parameter {
   std::string name;  ///< within its layer, "mlp.fc1.weight"
   TensorView weight;
   TensorView main_grad;
 };
 
-/// Parameters that lie side by side in memory, seen as one vector of weights
-/// and one of gradients with the same positions.
+/// Parameters that lie side by side in memory, seen as one vector of weights and one of gradients
+/// with the same positions.
 struct ParameterChunk {
   TensorView weights;
   TensorView main_grads;
 };
 
-/// Receives named intermediate tensors in stream order. In an instrumented leg
-/// it copies them into slots of its own (a captured copy inside graphs);
-/// otherwise it is null.
+/// Receives named intermediate tensors in stream order. In an instrumented leg it copies them into
+/// slots of its own (a captured copy inside graphs); otherwise it is null.
 class TensorTap {
  public:
   virtual ~TensorTap() = default;
   virtual void tap(std::string_view tensor, const TensorView& value) = 0;
 };
 
-/// Device-side random state {seed, offset} as two uint64, read and advanced by
-/// the ops that draw, so that a graph draws new numbers at every replay.
+/// Device-side random state {seed, offset} as two uint64, read and advanced by the ops that draw,
+/// so that a graph draws new numbers at every replay.
 struct RngState {
   TensorView seed_and_offset;
 };
@@ -81,22 +80,20 @@ struct LayerModule {
   Layer* layer = nullptr;
 };
 
-/// A layer with hand-written forward and backward. Stateless but for its
-/// parameters.
+/// A layer with hand-written forward and backward. Stateless but for its parameters.
 class Layer {
  public:
   virtual ~Layer() = default;
   virtual std::string_view name() const = 0;
-  /// `input` is [tokens, hidden]; returns the output, allocated from the
-  /// context's pool.
+  /// `input` is [tokens, hidden]; returns the output, allocated from the context's pool.
   virtual Buffer forward(LayerContext& context, const TensorView& input,
                          SavedActivations& saved) = 0;
   /// Accumulates into every `main_grad` and returns the gradient of the input.
   virtual Buffer backward(LayerContext& context, const TensorView& grad_output,
                           SavedActivations& saved) = 0;
   virtual std::span<const Parameter> parameters() const = 0;
-  /// The layer's modules in order of execution; run in turn they do what the
-  /// layer does. Empty where the layer is not made of modules.
+  /// The layer's modules in order of execution; run in turn they do what the layer does. Empty
+  /// where the layer is not made of modules.
   virtual std::span<const LayerModule> modules() const { return {}; }
 };
 

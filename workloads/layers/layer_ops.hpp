@@ -30,12 +30,11 @@ Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter&
 Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const Parameter& weight,
                      const Parameter& bias, const SavedActivations& saved, const std::string& name);
 
-/// Dropout with the mask kept in `saved` and tapped as "dropout_mask:<name>".
-/// Gives `x` back where there is nothing to drop.
+/// Dropout with the mask kept in `saved` and tapped as "dropout_mask:<name>". Gives `x` back where
+/// there is nothing to drop.
 Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
                const std::string& name);
-/// The gradient through `dropout`; invalid where nothing was dropped and `grad`
-/// is it.
+/// The gradient through `dropout`; invalid where nothing was dropped and `grad` is it.
 Buffer dropout_grad(LayerContext& context, const TensorView& grad, float probability,
                     const SavedActivations& saved, const std::string& name);
 

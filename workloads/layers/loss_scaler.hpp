@@ -11,18 +11,16 @@
 
 namespace cgconform::workloads {
 
-/// The loss scale of fp16 training, all of it in device memory: a step whose
-/// gradients overflow is left out and lowers the scale, and steps in a row that
-/// do not overflow raise it.
+/// The loss scale of fp16 training, all of it in device memory: a step whose gradients overflow is
+/// left out and lowers the scale, and steps in a row that do not overflow raise it.
 class LossScaler {
  public:
-  /// A `fixed_scale` never moves. `stages` joins the ranks that leave out a
-  /// step together; null for one rank.
+  /// A `fixed_scale` never moves. `stages` joins the ranks that leave out a step together; null for
+  /// one rank.
   LossScaler(CachingAllocator& allocator, Stream& stream, std::optional<float> fixed_scale,
              Communicator* stages);
 
-  /// Divides the gradients by the scale and finds out whether any rank's
-  /// overflowed.
+  /// Divides the gradients by the scale and finds out whether any rank's overflowed.
   void unscale(Stream& stream, std::span<const TensorView> main_grads);
   /// Moves the scale by what `unscale` found.
   void update(Stream& stream);

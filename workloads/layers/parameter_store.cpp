@@ -10,12 +10,10 @@ namespace cgconform::workloads {
 
 namespace {
 
-/// Keeps initial weights apart from dropout masks, which are drawn under the
-/// same seed.
+/// Keeps initial weights apart from dropout masks, which are drawn under the same seed.
 constexpr std::uint64_t parameter_seed_salt = 0x9E3779B97F4A7C15ULL;
 
-/// Parameters start at multiples of so many elements: 256 bytes of the smallest
-/// type.
+/// Parameters start at multiples of so many elements: 256 bytes of the smallest type.
 constexpr std::int64_t alignment = 128;
 constexpr std::int64_t later_capacity = std::int64_t{1} << 14;
 constexpr std::int64_t largest_capacity = std::int64_t{1} << 24;

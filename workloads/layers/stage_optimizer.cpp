@@ -17,8 +17,8 @@ namespace {
 
 constexpr double initial_learning_rate = 0.01;
 
-/// What the optimizer keeps for a chunk of parameters; `second` is invalid for
-/// SGD. `main_weights` are the model's own weights, but for 16-bit ones.
+/// What the optimizer keeps for a chunk of parameters; `second` is invalid for SGD. `main_weights`
+/// are the model's own weights, but for 16-bit ones.
 struct ChunkState {
   ParameterChunk parameters;
   TensorView main_weights;
@@ -26,8 +26,7 @@ struct ChunkState {
   TensorView second;
 };
 
-/// Steps a stage chunk by chunk, as Megatron does: 16-bit weights are copies of
-/// fp32 main weights.
+/// Steps a stage chunk by chunk, as Megatron does: 16-bit weights are copies of fp32 main weights.
 class ChunkOptimizer : public StageOptimizer {
  public:
   ChunkOptimizer(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
@@ -109,8 +108,7 @@ class ChunkOptimizer : public StageOptimizer {
     return chunk;
   }
 
-  /// Names the parts of a state chunk after the parameters of its chunk of
-  /// parameters.
+  /// Names the parts of a state chunk after the parameters of its chunk of parameters.
   void name_parts(StageModel& model, const ParameterChunk& parameters, const TensorView& chunk,
                   const char* prefix) {
     const auto* begin = static_cast<const std::byte*>(parameters.weights.data);

@@ -26,13 +26,12 @@ struct TransformerShape {
   std::int64_t tokens() const { return std::int64_t{sequences} * length; }
 };
 
-/// A pre-norm transformer layer: causal multi-head attention and a GELU MLP,
-/// each with dropout and a residual connection. The two halves can be called
-/// apart, as graph scopes `attn` and `mlp` need.
+/// A pre-norm transformer layer: causal multi-head attention and a GELU MLP, each with dropout and
+/// a residual connection. The two halves can be called apart, as graph scopes `attn` and `mlp`
+/// need.
 class TransformerLayer final : public Layer {
  public:
-  /// Parameters are numbered from `first_number`; a layer uses
-  /// `parameter_count` numbers.
+  /// Parameters are numbered from `first_number`; a layer uses `parameter_count` numbers.
   static constexpr std::uint64_t parameter_count = 12;
   TransformerLayer(std::string name, const TransformerShape& shape, ParameterStore& store,
                    std::uint64_t first_number);
@@ -58,8 +57,7 @@ class TransformerLayer final : public Layer {
   /// One half of the layer as a layer of its own.
   class Half;
 
-  /// Position of a parameter in `parameters_`; biases are absent from it
-  /// without `shape_.bias`.
+  /// Position of a parameter in `parameters_`; biases are absent from it without `shape_.bias`.
   enum Index : std::size_t {
     input_norm_weight,
     input_norm_bias,

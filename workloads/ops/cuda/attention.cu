@@ -6,8 +6,8 @@ namespace cgconform::workloads::cuda {
 
 namespace {
 
-/// Index into rows of element `i` of a part's heads. In 32 bits where that is
-/// enough, for their division is the cost of moving heads.
+/// Index into rows of element `i` of a part's heads. In 32 bits where that is enough, for their
+/// division is the cost of moving heads.
 template <typename Index>
 __device__ std::int64_t row_index(const HeadsParams& params, std::int64_t element) {
   const auto i = static_cast<Index>(element);
@@ -96,8 +96,7 @@ void causal_softmax_forward_of(const OpCall& call, const LaunchContext& context)
   for_each_row(call.operand(0).elements() / length, context, [=] __device__(std::int64_t row) {
     const T* in = scores + row * length;
     const std::int64_t visible = row % length + 1;
-    // Starts at a score that the row has, so that every difference below is
-    // finite.
+    // Starts at a score that the row has, so that every difference below is finite.
     Softmax<A> mine{widened(in[0]) * scale, A(0)};
     for_each_in_row<T>(visible, packed, [&](const Lanes& lanes) {
       const Pack<T> values = load(in, lanes);

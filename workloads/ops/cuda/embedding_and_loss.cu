@@ -46,8 +46,8 @@ void embedding_forward_of(const OpCall& call, const LaunchContext& context) {
   });
 }
 
-/// Adds the rows of grad_output whose token is the block's, in their order.
-/// Tokens are searched in tiles of a block's threads.
+/// Adds the rows of grad_output whose token is the block's, in their order. Tokens are searched in
+/// tiles of a block's threads.
 template <typename T>
 __device__ void add_rows_of_token(Arithmetic<T>* grad_tokens, const std::int32_t* tokens,
                                   const T* grad_output, std::int64_t token, std::int64_t vocabulary,
@@ -83,8 +83,7 @@ void embedding_backward_of(const OpCall& call, const LaunchContext& context) {
   A* grad_positions = elements<A>(call, 1);
   const auto* tokens = elements<std::int32_t>(call, 2);
   const T* grad_output = elements<T>(call, 3);
-  // A block owns a row of the table and walks the rows in order, so the sum
-  // needs no atomics.
+  // A block owns a row of the table and walks the rows in order, so the sum needs no atomics.
   for_each_row(vocabulary, context, [=] __device__(std::int64_t token) {
     add_rows_of_token<T>(grad_tokens, tokens, grad_output, token, vocabulary, rows, hidden);
   });

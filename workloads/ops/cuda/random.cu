@@ -11,8 +11,7 @@ namespace {
 
 constexpr int words_a_draw = 4;
 
-/// Draws the mask and applies it. `use_device_offset` reads the offset when the
-/// kernel runs.
+/// Draws the mask and applies it. `use_device_offset` reads the offset when the kernel runs.
 template <typename T>
 void drop(const OpCall& call, const LaunchContext& context, bool use_device_offset) {
   using A = Arithmetic<T>;

@@ -14,8 +14,7 @@ __device__ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-/// Integer additions commute, so the sum does not depend on the order of the
-/// threads.
+/// Integer additions commute, so the sum does not depend on the order of the threads.
 __device__ void add_to(std::uint64_t* target, std::uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(target), static_cast<unsigned long long>(value));
 }
