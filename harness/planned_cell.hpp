@@ -29,7 +29,7 @@ struct PlannedCell {
   double deadline_scale = 0.0;  ///< in place of the run's; 0 for the run's
   std::string scenario;         ///< which scenarios to run; empty for a cell
   std::uint64_t round = 0;      ///< of a run that repeats its cells, from 1 on; 0 in any other
-  std::optional<std::uint64_t> seed;  ///< in place of the run's
+  std::optional<std::uint64_t> seed;       ///< in place of the run's
   matrix::ProcessEnvironment environment;  ///< that its workers are started with
 };
 

@@ -64,8 +64,7 @@ void audit_results(const std::filesystem::path& path, const RunSummary& summary)
     if (result.at("provisional").get<bool>()) continue;
     const auto hash = result.at("hash").get<std::string>();
     const auto round = result.value("round", std::uint64_t{0});
-    require(seen.emplace(hash, round).second,
-            fmt::format("results.jsonl has cell {} twice", hash));
+    require(seen.emplace(hash, round).second, fmt::format("results.jsonl has cell {} twice", hash));
     ++tally[result.at("verdict").get<std::string>()];
   }
   require_equal("results.jsonl", tally, tally_of(summary));

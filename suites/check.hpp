@@ -16,6 +16,7 @@
 namespace cgconform::workloads {
 class Communicator;
 class Device;
+struct LegRecord;
 }  // namespace cgconform::workloads
 
 namespace cgconform::suites {
@@ -58,6 +59,8 @@ struct ScenarioContext {
   std::uint64_t seed = 0;  ///< of everything the scenario draws
   RuleTampering tampering = RuleTampering::none;
   std::string_view tampered_rule{};  ///< id
+  /// Runs a cell of one rank eagerly on a device; empty for run scenarios.
+  std::function<workloads::LegRecord(workloads::Device&, const matrix::Cell&)> run_eager_leg;
 };
 
 /// One conformance check, declared as data.

@@ -136,6 +136,9 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
   using suites::CheckSubject;
   if (name == run_scenarios) return suites::run_scenarios(CheckSubject::run_scenario, context);
   context.device = &device();
+  context.run_eager_leg = [&](workloads::Device& chosen, const matrix::Cell& cell) {
+    return workloads::run_leg(cell, {}, {.device = chosen, .seed = assignment.seed});
+  };
   return suites::run_scenarios(
       name == gang_scenarios ? CheckSubject::gang_scenario : CheckSubject::device_scenario,
       context);

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::int64_t alignment = 256;
 constexpr std::int64_t segment_bytes = std::int64_t{2} << 20;
+/// The default pool grows by as much as it has, so that it makes few segments; up to this.
+constexpr std::int64_t largest_growth = std::int64_t{32} << 20;
 constexpr std::uint8_t guard_pattern = 0xA5;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -129,9 +131,21 @@ void MemoryPool::drop_free_slots(const CarvedSegment& segment) {
   }
 }
 
+Segment MemoryPool::allocate_segment(std::int64_t least) {
+  const std::int64_t growth = std::min(statistics_.reserved_bytes, largest_growth);
+  if (id_ == default_pool && growth > least) {
+    try {
+      return source_.allocate(round_up(growth, segment_bytes));
+    } catch (const DeviceError& error) {
+      if (error.category() != ErrorCategory::memory_allocation) throw;
+    }
+  }
+  return source_.allocate(least);
+}
+
 CarvedSegment& MemoryPool::grow(std::int64_t bytes) {
   auto segment = std::make_unique<CarvedSegment>();
-  segment->segment = source_.allocate(round_up(stride(bytes), segment_bytes));
+  segment->segment = allocate_segment(round_up(stride(bytes), segment_bytes));
   statistics_.reserved_bytes += segment->segment.bytes;
   statistics_.peak_reserved_bytes =
       std::max(statistics_.peak_reserved_bytes, statistics_.reserved_bytes);

@@ -66,6 +66,8 @@ class MemoryPool {
   std::vector<Block> damaged_guards(Stream& stream);
 
  private:
+  /// A segment of at least so many bytes, a multiple of the granularity.
+  Segment allocate_segment(std::int64_t least);
   struct FreeSlot {
     CarvedSegment* segment;
     std::size_t index;
