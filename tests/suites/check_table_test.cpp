@@ -102,7 +102,9 @@ TEST(Scenarios, AllPassOnTheReferenceDevice) {
   for (const RankReport* report : {&device_report, &host_report}) {
     EXPECT_FALSE(report->checks.empty());
     for (const CheckResult& check : report->checks) {
-      EXPECT_EQ(check.verdict, Verdict::pass) << check.check_id << ": " << check.detail;
+      // It compares other devices with this one.
+      const Verdict expected = check.check_id == "NUM-34" ? Verdict::skip : Verdict::pass;
+      EXPECT_EQ(check.verdict, expected) << check.check_id << ": " << check.detail;
     }
   }
 }
