@@ -57,7 +57,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.expert_model_parallel_size > 1; }},
     Feature{"expandable segments", missing, missing,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},
-    Feature{"16-bit parameters", missing, missing,
+    Feature{"16-bit parameters", built, built,
             [](const Cell& cell) {
               return cell.config.params_dtype == ParamsDtype::bf16 ||
                      cell.config.params_dtype == ParamsDtype::fp16;

@@ -18,6 +18,7 @@ namespace cgconform::workloads {
 class Communicator;
 class Device;
 class FaultSwitches;
+struct LegRecord;
 }  // namespace cgconform::workloads
 
 namespace cgconform::suites {
@@ -64,6 +65,8 @@ struct ScenarioContext {
   const workloads::FaultSwitches* faults = nullptr;
   /// Starts a child program on processes of its own; empty where there are none to be had.
   ChildStarter start_children;
+  /// Runs a cell of one rank eagerly on a device; empty for run scenarios.
+  std::function<workloads::LegRecord(workloads::Device&, const matrix::Cell&)> run_eager_leg;
 };
 
 /// One conformance check, declared as data.

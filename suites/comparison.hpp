@@ -12,10 +12,13 @@
 
 namespace cgconform::suites {
 
-/// Two tensors of equal dtype and shape in device memory.
+/// Two tensors of equal dtype and shape in device memory. Where both are parts of larger tensors,
+/// those may be given too: if they are equal, so are all their parts.
 struct ComparisonPair {
   workloads::TensorView expected;
   workloads::TensorView actual;
+  workloads::TensorView whole_expected;
+  workloads::TensorView whole_actual;
 };
 
 /// How two tensors differ. An element is bad where it is not equal bit for bit or, under a

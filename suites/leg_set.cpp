@@ -207,10 +207,12 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
       outcome.missing_in_actual = true;
     } else {
       matched[found->second] = true;
-      const auto& view = observation.snapshot.view();
-      by_dtype[view.dtype].emplace_back(
+      const workloads::Snapshot& expected_snapshot = observation.snapshot;
+      const workloads::Snapshot& actual_snapshot = actual_observations[found->second].snapshot;
+      by_dtype[expected_snapshot.view().dtype].emplace_back(
           difference.outcomes.size(),
-          ComparisonPair{view, actual_observations[found->second].snapshot.view()});
+          ComparisonPair{expected_snapshot.view(), actual_snapshot.view(),
+                         expected_snapshot.whole(), actual_snapshot.whole()});
     }
     difference.outcomes.push_back(std::move(outcome));
   }

@@ -19,6 +19,7 @@
 #include "suites/comparison.hpp"
 #include "workloads/device/cuda/cuda_device.hpp"
 #include "workloads/device/errors.hpp"
+#include "workloads/device/guarded_device.hpp"
 #include "workloads/training/leg.hpp"
 
 namespace cgconform::harness {
@@ -52,6 +53,22 @@ double resident_bytes() {
   return resident * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
+workloads::BlockPlacement placement_named(std::string_view guard_pages) {
+  if (guard_pages == "end") return workloads::BlockPlacement::at_end;
+  if (guard_pages == "start") return workloads::BlockPlacement::at_start;
+  return workloads::BlockPlacement::packed;
+}
+
+/// Adds what the driver and NCCL said meanwhile to the check that failed; where none did, it stands
+/// in the worker's log alone.
+void attach_notes(const std::vector<std::string>& notes, RankReport& report) {
+  const suites::CheckResult* deciding = suites::deciding_check(report.checks);
+  if (deciding == nullptr) return;
+  std::string& detail =
+      report.checks[static_cast<std::size_t>(deciding - report.checks.data())].detail;
+  for (const std::string& note : notes) detail += fmt::format("; {}", note);
+}
+
 RankReport failed_report(const Assignment& assignment, Verdict verdict, std::string detail) {
   RankReport report;
   report.rank = assignment.rank;
@@ -70,15 +87,22 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
     RankReport report = assignment.scenario.empty() ? run(assignment) : run_scenario(assignment);
     report.rank = assignment.rank;
     report.device = assignment.device;
+    for (const auto& [name, value] : device_->measurements()) report.measurements[name] = value;
+    attach_notes(device_->take_notes(), report);
     if (const double bytes = resident_bytes(); bytes > 0.0) {
       report.measurements[reports::worker_memory] = bytes;
     }
     return report;
   } catch (const workloads::DeviceError& error) {
     // A peer that crashed or hung is reported by its own supervisor and is the first cause.
-    gangs_.erase(assignment.gang);
-    return failed_report(assignment, Verdict::inconclusive_env,
-                         fmt::format("the gang was lost: {}", error.what()));
+    // Its communicator is left as it is: to leave in good order would mean to wait for peers, and
+    // this worker is replaced.
+    auto lost = gangs_.extract(assignment.gang);
+    if (!lost.empty()) static_cast<void>(lost.mapped().release());
+    RankReport report = failed_report(assignment, Verdict::inconclusive_env,
+                                      fmt::format("the gang was lost: {}", error.what()));
+    if (device_) attach_notes(device_->take_notes(), report);
+    return report;
   } catch (const std::exception& error) {
     return failed_report(assignment, Verdict::fail_suite, error.what());
   }
@@ -146,6 +170,9 @@ RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
   using suites::CheckSubject;
   if (name == run_scenarios) return suites::run_scenarios(CheckSubject::run_scenario, context);
   context.device = &device();
+  context.run_eager_leg = [&](workloads::Device& chosen, const matrix::Cell& cell) {
+    return workloads::run_leg(cell, {}, {.device = chosen, .seed = assignment.seed});
+  };
   return suites::run_scenarios(
       name == gang_scenarios ? CheckSubject::gang_scenario : CheckSubject::device_scenario,
       context);
@@ -165,6 +192,8 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
     options.progress = &progress_;
     device_ = workloads::create_reference_device(options);
   }
+  device_ =
+      workloads::with_guard_pages(std::move(device_), placement_named(assignment.guard_pages));
   const workloads::AddressRange arena = device_->segment_source().range();
   board_.set_arena(arena.begin, arena.begin + arena.bytes);
 }

@@ -182,6 +182,11 @@ constexpr std::array rows{
                  "Comparator: NaN against number, Inf sign, -0, shape, empty, one ulp over "
                  "tolerance all give the right answer",
                  "unit cases", "T"},
+    // Not of the source's list: what every comparison with eager rests on.
+    CatalogueRow{"NUM-34", num,
+                 "Every op and whole eager training steps agree with the reference device within "
+                 "the stated tolerance, in every dtype",
+                 "ac", "T"},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "suites/cell_plan.hpp"
 #include "suites/checks/comparator_cases.hpp"
+#include "suites/checks/device_agreement.hpp"
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
@@ -177,6 +178,10 @@ std::span<const CheckDefinition> numeric_checks() {
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_suite,
                       .scenario = judge_device_comparator},
+      CheckDefinition{.id = "NUM-34",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .scenario = judge_device_agreement},
   };
   return table;
 }

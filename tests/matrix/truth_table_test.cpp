@@ -56,7 +56,8 @@ int expect_agreement(Ruleset ruleset, const std::string& path) {
           << "\nviolated: " << fmt::format("{}", fmt::join(ids, " "));
     }
     if (row.contains("normalised_impl")) {
-      EXPECT_EQ(enum_name(evaluation.normalised.cuda_graph_impl), row.at("normalised_impl"))
+      EXPECT_EQ(enum_name(evaluation.normalised.cuda_graph_impl),
+                row.at("normalised_impl").get<std::string>())
           << path << ':' << rows << ": " << line;
       const nlohmann::json normalised = training_config_to_json(evaluation.normalised);
       EXPECT_EQ(sorted_scope(normalised.at("cuda_graph_scope")),

@@ -37,6 +37,9 @@ class ScriptedGang final : public workloads::Communicator {
     const std::string theirs = peer_(mine, calls_++);
     return rank_ == 0 ? std::vector{mine, theirs} : std::vector{theirs, mine};
   }
+  std::unique_ptr<workloads::Communicator> split(int, const std::string&) override {
+    return nullptr;
+  }
   ErrorCategory async_error() const override { return ErrorCategory::success; }
   int live_graph_references() const override { return 0; }
 

@@ -18,7 +18,7 @@
 namespace cgconform::suites {
 namespace {
 
-TEST(CheckCatalogue, Holds176ChecksOfTenFamilies) {
+TEST(CheckCatalogue, Holds177ChecksOfTenFamilies) {
   std::map<CheckFamily, int> families;
   std::set<std::string_view> ids;
   for (const CatalogueRow& row : check_catalogue()) {
@@ -28,9 +28,9 @@ TEST(CheckCatalogue, Holds176ChecksOfTenFamilies) {
     EXPECT_FALSE(row.statement.empty()) << row.id;
     EXPECT_FALSE(row.oracle.empty()) << row.id;
   }
-  EXPECT_EQ(ids.size(), 176U);
+  EXPECT_EQ(ids.size(), 177U);
   EXPECT_EQ(families[CheckFamily::con], 26);
-  EXPECT_EQ(families[CheckFamily::num], 33);
+  EXPECT_EQ(families[CheckFamily::num], 34);
   EXPECT_EQ(families[CheckFamily::mem], 19);
   EXPECT_EQ(families[CheckFamily::com], 32);
   EXPECT_EQ(families[CheckFamily::lif], 18);
@@ -110,7 +110,9 @@ TEST(Scenarios, AllPassOnTheReferenceDevice) {
   for (const RankReport* report : {&device_report, &host_report}) {
     EXPECT_FALSE(report->checks.empty());
     for (const CheckResult& check : report->checks) {
-      EXPECT_EQ(check.verdict, Verdict::pass) << check.check_id << ": " << check.detail;
+      // It compares other devices with this one.
+      const Verdict expected = check.check_id == "NUM-34" ? Verdict::skip : Verdict::pass;
+      EXPECT_EQ(check.verdict, expected) << check.check_id << ": " << check.detail;
     }
   }
 }

@@ -81,8 +81,8 @@ TEST_F(ComparisonTest, ControlHoldsForTheDeviceComparator) {
   ControlledComparator controlled(legs_.device(), *comparator_);
   workloads::CachingAllocator allocator(legs_.device().segment_source());
   using workloads::DType;
-  for (const DType dtype :
-       {DType::fp32, DType::fp64, DType::int32, DType::int64, DType::uint64, DType::uint8}) {
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16, DType::int32,
+                            DType::int64, DType::uint64, DType::uint8}) {
     const workloads::Buffer buffer(allocator, legs_.stream(), workloads::default_pool, dtype,
                                    workloads::Shape{3}, "test");
     const ComparisonPair pair{buffer.view(), buffer.view()};
@@ -90,8 +90,37 @@ TEST_F(ComparisonTest, ControlHoldsForTheDeviceComparator) {
     EXPECT_TRUE(controlled.compare(std::span(&pair, 1), {.relative = 1e-3}).at(0).equal());
     EXPECT_EQ(controlled.control_failure(), "") << workloads::dtype_name(dtype);
   }
-  EXPECT_EQ(controlled.controls(), 12U);
-  EXPECT_EQ(controlled.comparisons(), 12U) << "control pairs are not counted";
+  EXPECT_EQ(controlled.controls(), 16U);
+  EXPECT_EQ(controlled.comparisons(), 16U) << "control pairs are not counted";
+}
+
+TEST_F(ComparisonTest, PartsOfWholesAreJudgedEachByItself) {
+  const auto whole_expected = legs_.tensor(1.0F);
+  const auto whole_actual = legs_.tensor(1.0F);
+  const auto parts = [&] {
+    std::vector<ComparisonPair> pairs;
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const auto part = [&](const workloads::TensorView& whole) {
+        return workloads::TensorView{static_cast<float*>(whole.data) + 2 * half, whole.dtype,
+                                     workloads::Shape{2}};
+      };
+      pairs.push_back({part(whole_expected.view()), part(whole_actual.view()),
+                       whole_expected.view(), whole_actual.view()});
+    }
+    return comparator_->compare(pairs, {});
+  };
+  for (const Comparison& equal : parts()) {
+    EXPECT_TRUE(equal.equal());
+    EXPECT_EQ(equal.element_count, 2);
+  }
+  const float other = -7.0F;
+  legs_.stream().upload({static_cast<float*>(whole_actual.view().data) + 3, workloads::DType::fp32,
+                         workloads::Shape{1}},
+                        &other, false, "other");
+  legs_.stream().synchronize();
+  EXPECT_TRUE(parts().at(0).equal());
+  EXPECT_EQ(parts().at(1).bad_count, 1);
+  EXPECT_EQ(parts().at(1).first_bad_index, 1);
 }
 
 TEST_F(ComparisonTest, ControlDetectsAComparatorThatAlwaysSaysEqual) {

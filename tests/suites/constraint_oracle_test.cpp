@@ -17,7 +17,7 @@ namespace cgconform::suites {
 namespace {
 
 std::vector<std::string_view> engine_violations(const RandomConfig& drawn) {
-  auto rules = checks::violated_rules(drawn.config, drawn.platform);
+  auto rules = checks::violated_rules(drawn.config, drawn.platform, {});
   std::sort(rules.begin(), rules.end());
   return rules;
 }

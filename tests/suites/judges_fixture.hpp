@@ -62,7 +62,7 @@ class JudgesTest : public testing::Test {
   }
 
   void change(LegRecord& record, ObservedQuantity quantity, std::int32_t step) {
-    legs_.write(SyntheticLegs::find(record, quantity, step).snapshot, -1.0F);
+    legs_.write(SyntheticLegs::find(record, quantity, step).snapshot.view(), -1.0F);
   }
 
   SyntheticLegs legs_;

@@ -135,7 +135,7 @@ TEST_F(JudgesTest, SeeMasksThatRepeat) {
   const RankReport report = run_broken_instrumented([&](LegRecord& record) {
     for (auto& observation : record.observations) {
       if (observation.quantity == ObservedQuantity::dropout_mask) {
-        legs_.write(observation.snapshot, 7.0F);
+        legs_.write(observation.snapshot.view(), 7.0F);
       }
     }
     change(record, ObservedQuantity::layer_output, 0);
@@ -148,7 +148,7 @@ TEST_F(JudgesTest, AcceptThatSmallMasksRepeatByChanceInBothLegs) {
   const RankReport report = run([&](const LegRequest&, LegRecord& record) {
     for (auto& observation : record.observations) {
       if (observation.quantity == ObservedQuantity::dropout_mask) {
-        legs_.write(observation.snapshot, 7.0F);
+        legs_.write(observation.snapshot.view(), 7.0F);
       }
     }
   });

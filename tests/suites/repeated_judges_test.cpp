@@ -84,7 +84,7 @@ class RepeatedJudgesTest : public testing::Test {
   }
 
   void change(LegRecord& record, ObservedQuantity quantity) {
-    legs_.write(SyntheticLegs::find(record, quantity, 1).snapshot, -1.0F);
+    legs_.write(SyntheticLegs::find(record, quantity, 1).snapshot.view(), -1.0F);
   }
 
   SyntheticLegs legs_;

@@ -44,13 +44,13 @@ class SyntheticLegs {
   workloads::Buffer tensor(float first) {
     workloads::Buffer buffer(allocator_, *stream_, workloads::default_pool, workloads::DType::fp32,
                              workloads::Shape{4}, "synthetic");
-    write(buffer, first);
+    write(buffer.view(), first);
     return buffer;
   }
 
-  void write(const workloads::Buffer& buffer, float first) {
+  void write(const workloads::TensorView& tensor, float first) {
     const std::vector<float> values{first, first + 1, first + 2, first + 3};
-    stream_->upload(buffer.view(), values.data(), false, "synthetic");
+    stream_->upload(tensor, values.data(), false, "synthetic");
     stream_->synchronize();
   }
 

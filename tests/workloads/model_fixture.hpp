@@ -146,7 +146,8 @@ class WholeModel {
   void backward() {
     LayerContext context = fixture_.context();
     auto saved = saved_.rbegin();
-    Buffer grad = stages_.back()->loss_backward(context, labels_.view(), mask_.view(), *saved++);
+    Buffer grad =
+        stages_.back()->loss_backward(context, labels_.view(), mask_.view(), {}, *saved++);
     for (auto stage = stages_.rbegin(); stage != stages_.rend(); ++stage) {
       const auto layers = (*stage)->layers();
       for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {

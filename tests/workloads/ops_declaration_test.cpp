@@ -11,7 +11,8 @@
 
 #include "tests/workloads/guarded_memory.hpp"
 #include "tests/workloads/host_stream.hpp"
-#include "tests/workloads/op_cases.hpp"
+#include "workloads/device/sixteen_bit.hpp"
+#include "workloads/ops/op_cases.hpp"
 #include "workloads/ops/op_table.hpp"
 
 namespace cgconform::workloads::test {
@@ -46,10 +47,12 @@ void run_guarded(const OpCase& one) {
   one.launch(stream, views);
 }
 
-/// Every case in both floating types.
+/// Every case in every floating type.
 std::vector<OpCase> all_cases() {
-  std::vector<OpCase> cases = op_cases(DType::fp32);
-  for (OpCase& one : op_cases(DType::fp64)) cases.push_back(std::move(one));
+  std::vector<OpCase> cases;
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    for (OpCase& one : op_cases(dtype)) cases.push_back(std::move(one));
+  }
   return cases;
 }
 
@@ -138,7 +141,7 @@ TEST(OpDeclarations, EveryReadOperandMatters) {
       if (one.op->operands[i].access != Access::read) continue;
       OpCase changed = one;
       const std::size_t element = static_cast<std::size_t>(dtype_bytes(one.operands[i].dtype));
-      const bool floating = element >= 4 && one.operands[i].dtype != DType::int32 &&
+      const bool floating = element >= 2 && one.operands[i].dtype != DType::int32 &&
                             one.operands[i].dtype != DType::int64 &&
                             one.operands[i].dtype != DType::uint64;
       // The sign and exponent of a number, the lowest bit of an integer.
@@ -157,32 +160,62 @@ TEST(OpKernels, GiveTheSameBitsEveryTime) {
   for (const OpCase& one : all_cases()) EXPECT_EQ(run(one), run(one)) << one.op->name;
 }
 
-double number(const Bytes& bytes, DType dtype, std::size_t index) {
-  if (dtype == DType::fp64) {
-    double value = 0.0;
-    std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
-    return value;
-  }
-  float value = 0.0F;
+template <typename T>
+double number_of(const Bytes& bytes, std::size_t index) {
+  T value;
   std::memcpy(&value, bytes.data() + index * sizeof(value), sizeof(value));
-  return double{value};
+  return static_cast<double>(value);
 }
 
-TEST(OpKernels, AgreeBetweenFp32AndFp64) {
-  const std::vector<OpCase> narrow = op_cases(DType::fp32);
+double number(const Bytes& bytes, DType dtype, std::size_t index) {
+  switch (dtype) {
+    case DType::fp64:
+      return number_of<double>(bytes, index);
+    case DType::bf16:
+      return number_of<BFloat16>(bytes, index);
+    case DType::fp16:
+      return number_of<Float16>(bytes, index);
+    default:
+      return number_of<float>(bytes, index);
+  }
+}
+
+/// Half a unit in the last place of 1: the error of rounding once. fp32 kernels round every step.
+double rounding_error(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::fp16:
+      return 0x1p-11;
+    default:
+      return 0.0;
+  }
+}
+
+class AgreementWithFp64 : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Each, AgreementWithFp64,
+                         ::testing::Values(DType::fp32, DType::bf16, DType::fp16),
+                         [](const auto& type) { return std::string(dtype_name(type.param)); });
+
+TEST_P(AgreementWithFp64, IsThatOfFp32ArithmeticRoundedOnce) {
+  const std::vector<OpCase> narrow = op_cases(GetParam());
   const std::vector<OpCase> wide = op_cases(DType::fp64);
   ASSERT_EQ(narrow.size(), wide.size());
   for (std::size_t one = 0; one < narrow.size(); ++one) {
     const std::vector<Bytes> narrow_result = run(narrow[one]);
     const std::vector<Bytes> wide_result = run(wide[one]);
     for (std::size_t i = 0; i < narrow[one].operands.size(); ++i) {
-      if (narrow[one].operands[i].dtype != DType::fp32) continue;
+      const DType dtype = narrow[one].operands[i].dtype;
+      const DType wide_dtype = wide[one].operands[i].dtype;
+      if (dtype != GetParam() && dtype != DType::fp32) continue;
       const auto count = static_cast<std::size_t>(narrow[one].operands[i].shape.elements());
       for (std::size_t element = 0; element < count; ++element) {
-        const double expected = number(wide_result[i], DType::fp64, element);
-        const double actual = number(narrow_result[i], DType::fp32, element);
+        const double expected = number(wide_result[i], wide_dtype, element);
+        const double actual = number(narrow_result[i], dtype, element);
         if (std::isnan(expected) && std::isnan(actual)) continue;
-        EXPECT_NEAR(actual, expected, 1e-5 * std::max(1.0, std::abs(expected)))
+        const double tolerance =
+            rounding_error(dtype) * std::abs(expected) + 1e-5 * std::max(1.0, std::abs(expected));
+        EXPECT_NEAR(actual, expected, tolerance)
             << narrow[one].op->name << " " << narrow[one].op->operands[i].name << " " << element;
       }
     }
@@ -194,7 +227,7 @@ TEST(OpKernels, RefuseTypesWithoutAReferenceKernel) {
     if (one.op->name != "add" && one.op->name != "gemm") continue;
     std::vector<TensorView> views;
     for (const OperandContent& operand : one.operands) {
-      views.push_back({const_cast<std::byte*>(operand.bytes.data()), DType::bf16, operand.shape});
+      views.push_back({const_cast<std::byte*>(operand.bytes.data()), DType::int32, operand.shape});
     }
     HostStream stream;
     EXPECT_THROW(one.launch(stream, views), InternalError) << one.op->name;

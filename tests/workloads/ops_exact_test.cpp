@@ -187,7 +187,7 @@ TYPED_TEST(OpExact, LossIsTheMeanOverRowsThatCount) {
   EXPECT_NEAR(loss[0], (std::log(2.0) + std::log(4.0)) / 2.0, 1e-6);
   typename Fixture::Tensor grad(Shape{3, 2});
   cross_entropy_backward(this->stream_, grad.view(), probabilities.view(), labels.view(),
-                         mask.view(), 0.5F, "grad");
+                         mask.view(), {}, 0.5F, "grad");
   const std::vector<double> expected{-0.125, 0.125, 0.1875, -0.1875, 0, 0};
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(grad[i], expected[i], 1e-7) << i;
 }
@@ -204,7 +204,7 @@ TYPED_TEST(OpExact, PaddingMayHoldAnythingWithoutReachingTheLoss) {
   cross_entropy_forward(this->stream_, loss.view(), probabilities.view(), logits.view(),
                         labels.view(), mask.view(), "loss");
   cross_entropy_backward(this->stream_, grad.view(), probabilities.view(), labels.view(),
-                         mask.view(), 1.0F, "grad");
+                         mask.view(), {}, 1.0F, "grad");
   EXPECT_NEAR(loss[0], std::log(2.0), 1e-6);
   EXPECT_EQ(grad.values, (typename Fixture::Values{-0.5, 0.5, 0, 0}));
 }
@@ -232,7 +232,7 @@ TYPED_TEST(OpExact, ALossWithoutRowsThatCountIsZeroWithZeroGradient) {
   cross_entropy_forward(this->stream_, loss.view(), probabilities.view(), logits.view(),
                         labels.view(), mask.view(), "loss");
   cross_entropy_backward(this->stream_, grad.view(), probabilities.view(), labels.view(),
-                         mask.view(), 1.0F, "grad");
+                         mask.view(), {}, 1.0F, "grad");
   EXPECT_EQ(loss[0], TypeParam{0});
   EXPECT_EQ(grad.values, (typename Fixture::Values{0, 0}));
 }
@@ -243,7 +243,8 @@ TYPED_TEST(OpExact, SgdKeepsAVelocity) {
   typename Fixture::Tensor velocity(Shape{1}, {4});
   typename Fixture::Tensor grad(Shape{1}, {2});
   typename Fixture::Tensor rate(Shape{}, {0.5});
-  sgd_step(this->stream_, weight.view(), velocity.view(), grad.view(), rate.view(), {0.25F}, "sgd");
+  sgd_step(this->stream_, weight.view(), velocity.view(), grad.view(), rate.view(), {}, {0.25F},
+           "sgd");
   EXPECT_EQ(velocity[0], TypeParam{3});
   EXPECT_EQ(weight[0], TypeParam{8.5});
 }
@@ -256,10 +257,10 @@ TYPED_TEST(OpExact, AdamsFirstStepMovesByTheLearningRate) {
   typename Fixture::Tensor grad(Shape{2}, {0.5, -8});
   typename Fixture::Tensor rate(Shape{}, {0.25});
   HostTensor<std::int64_t> step(Shape{});
-  advance_step(this->stream_, step.view(), "step");
+  advance_step(this->stream_, step.view(), {}, "step");
   EXPECT_EQ(step[0], 1);
   adam_step(this->stream_, weight.view(), first.view(), second.view(), grad.view(), rate.view(),
-            step.view(), {}, "adam");
+            step.view(), {}, {}, "adam");
   EXPECT_NEAR(weight[0], 0.75, 1e-6);
   EXPECT_NEAR(weight[1], 1.25, 1e-6);
   EXPECT_NEAR(first[0], 0.05, 1e-7);

@@ -247,7 +247,7 @@ TEST_P(OpGradient, OfCrossEntropyUnderAMask) {
   loss();
   Tensor grad_logits(logits.shape);
   cross_entropy_backward(stream_, grad_logits.view(), probabilities.view(), labels.view(),
-                         mask.view(), grad_scale, "grad_logits");
+                         mask.view(), {}, grad_scale, "grad_logits");
   expect_gradient(loss, logits, grad_logits, "logits");
 }
 

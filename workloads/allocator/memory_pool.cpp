@@ -10,7 +10,11 @@ namespace cgconform::workloads {
 namespace {
 
 constexpr std::int64_t alignment = 256;
+/// Of blocks that end where their mapping does: what kernels read at once.
+constexpr std::int64_t edge_alignment = 16;
 constexpr std::int64_t segment_bytes = std::int64_t{2} << 20;
+/// The default pool grows by as much as it has, so that it makes few segments; up to this.
+constexpr std::int64_t largest_growth = std::int64_t{32} << 20;
 constexpr std::uint8_t guard_pattern = 0xA5;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -29,14 +33,31 @@ const Slot* CarvedSegment::find(const std::byte* address) const {
 }
 
 MemoryPool::MemoryPool(SegmentSource& source, std::string name, PoolId id, std::int64_t guard_bytes)
-    : source_(source), name_(std::move(name)), id_(id), guard_bytes_(guard_bytes) {}
+    : source_(source),
+      name_(std::move(name)),
+      id_(id),
+      guard_bytes_(guard_bytes),
+      placement_(placement_of(source)) {}
 
 std::int64_t MemoryPool::front_guard() const {
   return round_up(guard_bytes_, alignment);
 }
 
 std::int64_t MemoryPool::stride(std::int64_t bytes) const {
+  if (placement_ != BlockPlacement::packed) return round_up(bytes, edge_alignment);
   return round_up(front_guard() + bytes + guard_bytes_, alignment);
+}
+
+std::optional<Slot> MemoryPool::place(const CarvedSegment& segment, std::int64_t bytes) const {
+  const std::int64_t needed = stride(bytes);
+  const std::int64_t rest = segment.segment.bytes - segment.carved;
+  if (rest < needed) return std::nullopt;
+  Slot slot{.offset = segment.carved, .front = front_guard(), .bytes = bytes, .stride = needed};
+  if (placement_ == BlockPlacement::packed) return slot;
+  if (segment.carved > 0) return std::nullopt;
+  slot.front = placement_ == BlockPlacement::at_end ? rest - needed : 0;
+  slot.stride = rest;
+  return slot;
 }
 
 Block MemoryPool::make_block(const CarvedSegment& segment, const Slot& slot) const {
@@ -92,11 +113,10 @@ std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::u
 
 std::optional<Block> MemoryPool::carve(CarvedSegment& segment, std::int64_t bytes, Stream& stream,
                                        std::uint64_t generation, const std::string& label) {
-  const std::int64_t needed = stride(bytes);
-  if (segment.segment.bytes - segment.carved < needed) return std::nullopt;
-  const Slot slot{
-      .offset = segment.carved, .front = front_guard(), .bytes = bytes, .stride = needed};
-  segment.carved += needed;
+  const std::optional<Slot> placed = place(segment, bytes);
+  if (!placed) return std::nullopt;
+  const Slot& slot = *placed;
+  segment.carved += slot.stride;
   segment.slots.push_back(slot);
   if (guard_bytes_ > 0) {
     std::byte* payload = segment.payload(slot);
@@ -130,9 +150,23 @@ void MemoryPool::drop_free_slots(const CarvedSegment& segment) {
   }
 }
 
+Segment MemoryPool::allocate_segment(std::int64_t least) {
+  const std::int64_t growth = std::min(statistics_.reserved_bytes, largest_growth);
+  if (id_ == default_pool && growth > least) {
+    try {
+      return source_.allocate(round_up(growth, segment_bytes));
+    } catch (const DeviceError& error) {
+      if (error.category() != ErrorCategory::memory_allocation) throw;
+    }
+  }
+  return source_.allocate(least);
+}
+
 CarvedSegment& MemoryPool::grow(std::int64_t bytes) {
   auto segment = std::make_unique<CarvedSegment>();
-  segment->segment = source_.allocate(round_up(stride(bytes), segment_bytes));
+  const bool packed = placement_ == BlockPlacement::packed;
+  segment->segment = packed ? allocate_segment(round_up(stride(bytes), segment_bytes))
+                            : source_.allocate(stride(bytes));
   statistics_.reserved_bytes += segment->segment.bytes;
   statistics_.peak_reserved_bytes =
       std::max(statistics_.peak_reserved_bytes, statistics_.reserved_bytes);

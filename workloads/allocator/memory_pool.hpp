@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/allocator/guarded_source.hpp"
 #include "workloads/allocator/segment_source.hpp"
 
 namespace cgconform::workloads {
@@ -71,6 +72,8 @@ class MemoryPool {
   std::vector<Block> written_when_free();
 
  private:
+  /// A segment of at least so many bytes, a multiple of the granularity.
+  Segment allocate_segment(std::int64_t least);
   struct FreeSlot {
     CarvedSegment* segment;
     std::size_t index;
@@ -86,6 +89,8 @@ class MemoryPool {
   /// Forgets the places of an unused segment, so that other sizes can be carved from it.
   bool recycle(CarvedSegment& segment, const Stream& stream);
   void drop_free_slots(const CarvedSegment& segment);
+  /// Where a block of `bytes` goes in the rest of a segment; nothing where it does not fit.
+  std::optional<Slot> place(const CarvedSegment& segment, std::int64_t bytes) const;
   std::int64_t front_guard() const;
   std::int64_t stride(std::int64_t bytes) const;
   bool restore_guards(const CarvedSegment& segment, const Slot& slot, Stream& stream);
@@ -94,6 +99,7 @@ class MemoryPool {
   std::string name_;
   PoolId id_;
   std::int64_t guard_bytes_;
+  BlockPlacement placement_;
   PoolStatistics statistics_;
   std::vector<std::unique_ptr<CarvedSegment>> segments_;
   std::map<std::int64_t, std::vector<FreeSlot>> free_;  ///< by payload bytes

@@ -68,7 +68,7 @@ void OptimizerGraph::choose_scalars() {
   }
   if (context_.fault(Fault::f11b_bias_correction_by_value) && scalars_.step.valid()) {
     scalars_.step = frozen(scalars_.step, frozen_step_);
-    advance_step(context_.stream(), scalars_.step, "step at capture");
+    advance_step(context_.stream(), scalars_.step, {}, "step at capture");
   }
 }
 

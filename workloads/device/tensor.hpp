@@ -13,6 +13,11 @@ enum class DType : std::uint8_t { fp32, fp64, bf16, fp16, int32, int64, uint64, 
 /// Size of one element in bytes.
 std::int64_t dtype_bytes(DType dtype);
 std::string_view dtype_name(DType dtype);
+/// What ops compute and accumulate in for elements of this type: fp32 for the 16-bit types, the
+/// type itself for others.
+constexpr DType arithmetic_type(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::fp16 ? DType::fp32 : dtype;
+}
 
 /// Extents of a contiguous row-major tensor of up to four dimensions; rank 0 is a scalar.
 class Shape {

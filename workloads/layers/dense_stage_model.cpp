@@ -9,6 +9,7 @@
 #include "matrix/error.hpp"
 #include "matrix/virtual_stages.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/model_type.hpp"
 #include "workloads/layers/parameter_store.hpp"
 #include "workloads/layers/transformer_layer.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
@@ -33,17 +34,6 @@ enum ParameterNumber : std::uint64_t {
   first_layer_number,
 };
 
-DType model_type(const matrix::Cell& cell) {
-  switch (cell.config.params_dtype) {
-    case matrix::ParamsDtype::fp32:
-      return DType::fp32;
-    case matrix::ParamsDtype::fp64:
-      return DType::fp64;
-    default:
-      throw Error("the workload trains in fp32 and fp64; this cell asks for another params_dtype");
-  }
-}
-
 TransformerShape layer_shape(const matrix::Cell& cell) {
   const matrix::TrainingConfig& config = cell.config;
   if (config.hidden_size % config.num_attention_heads != 0) {
@@ -62,7 +52,23 @@ TransformerShape layer_shape(const matrix::Cell& cell) {
   return shape;
 }
 
-/// Embedding, transformer layers, final norm and output projection, as far as the stage has them.
+/// About how many elements the parameters of a stage have, their alignment
+/// included.
+std::int64_t expected_elements(const matrix::Cell& cell) {
+  constexpr std::int64_t slack = 512;  // of a tensor: the smallest ones are aligned, too
+  constexpr std::int64_t tensors_a_layer = TransformerLayer::parameter_count;
+  constexpr std::int64_t other_tensors = 5;
+  const std::int64_t hidden = cell.config.hidden_size;
+  const std::int64_t ffn = cell.shape.ffn_hidden_size;
+  const std::int64_t layers = cell.config.num_layers / cell.config.pipeline_model_parallel_size;
+  const std::int64_t a_layer = 4 * hidden * hidden + 2 * hidden * ffn + 9 * hidden + ffn;
+  const std::int64_t tables =
+      (2 * std::int64_t{cell.shape.vocab_size} + cell.config.seq_length) * hidden;
+  return layers * (a_layer + tensors_a_layer * slack) + tables + other_tensors * slack;
+}
+
+/// Embedding, transformer layers, final norm and output projection, as far as
+/// the stage has them.
 class DenseStageModel final : public StageModel {
  public:
   DenseStageModel(const matrix::Cell& cell, std::uint64_t seed, int stage,
@@ -70,7 +76,7 @@ class DenseStageModel final : public StageModel {
       : grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
-        store_(allocator, stream, model_type(cell), seed) {
+        store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;
@@ -102,6 +108,7 @@ class DenseStageModel final : public StageModel {
   std::span<const ModelChunk> chunks() const override { return chunks_; }
   std::span<Layer* const> layers() const override { return layer_views_; }
   std::span<const StageParameter> parameters() const override { return parameters_; }
+  std::span<const ParameterChunk> parameter_chunks() const override { return store_.chunks(); }
 
   Buffer embed(LayerContext& context, const TensorView& tokens) override {
     Buffer output = make_buffer(context, token_table_.weight.dtype,
@@ -124,9 +131,9 @@ class DenseStageModel final : public StageModel {
     const Buffer logits =
         linear_forward(context, normed.view(), output_weight_, nullptr, "output_layer");
     keep(context, saved, "final_layernorm.output", std::move(normed));
-    Buffer probabilities =
-        make_buffer(context, logits.view().dtype, logits.view().shape, "loss.probabilities");
-    Buffer loss = make_buffer(context, logits.view().dtype, {}, "loss");
+    const DType dtype = arithmetic_type(logits.view().dtype);
+    Buffer probabilities = make_buffer(context, dtype, logits.view().shape, "loss.probabilities");
+    Buffer loss = make_buffer(context, dtype, {}, "loss");
     cross_entropy_forward(context.stream, loss.view(), probabilities.view(), logits.view(), labels,
                           loss_mask, op_label(context, "loss"));
     keep(context, saved, "loss.probabilities", std::move(probabilities));
@@ -134,12 +141,12 @@ class DenseStageModel final : public StageModel {
   }
 
   Buffer loss_backward(LayerContext& context, const TensorView& labels, const TensorView& loss_mask,
-                       SavedActivations& saved) override {
+                       const TensorView& loss_scale, SavedActivations& saved) override {
     const TensorView probabilities = saved.at("loss.probabilities");
     const Buffer grad_logits =
-        make_buffer(context, probabilities.dtype, probabilities.shape, "logits");
+        make_buffer(context, output_weight_.weight.dtype, probabilities.shape, "logits");
     cross_entropy_backward(context.stream, grad_logits.view(), probabilities, labels, loss_mask,
-                           grad_scale_, op_label(context, "loss backward"));
+                           loss_scale, grad_scale_, op_label(context, "loss backward"));
     const Buffer grad_normed =
         linear_backward(context, grad_logits.view(), saved.at("final_layernorm.output"),
                         output_weight_, nullptr, "output_layer");

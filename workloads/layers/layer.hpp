@@ -15,11 +15,19 @@
 
 namespace cgconform::workloads {
 
-/// A trained tensor and the gradient accumulated for it over the micro-batches of a step.
+/// A trained tensor and the gradient accumulated for it over the micro-batches of a step, which is
+/// of the weight's arithmetic type.
 struct Parameter {
   std::string name;  ///< within its layer, "mlp.fc1.weight"
   TensorView weight;
   TensorView main_grad;
+};
+
+/// Parameters that lie side by side in memory, seen as one vector of weights and one of gradients
+/// with the same positions.
+struct ParameterChunk {
+  TensorView weights;
+  TensorView main_grads;
 };
 
 /// Receives named intermediate tensors in stream order. In an instrumented leg it copies them into

@@ -29,8 +29,12 @@ void keep(const LayerContext& context, SavedActivations& saved, std::string name
 Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
                       const Parameter* bias, std::string_view name) {
   Buffer y = make_buffer(context, x.dtype, {x.shape[0], weight.weight.shape[0]}, name);
-  gemm(context.stream, y.view(), x, false, weight.weight, true, op_label(context, name));
-  if (bias != nullptr) add_bias(context.stream, y.view(), bias->weight, op_label(context, name));
+  const std::string label = op_label(context, name);
+  if (bias != nullptr) {
+    gemm_bias(context.stream, y.view(), x, false, weight.weight, true, bias->weight, label);
+  } else {
+    gemm(context.stream, y.view(), x, false, weight.weight, true, label);
+  }
   return y;
 }
 
@@ -48,7 +52,8 @@ Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter&
                     const Parameter& bias, SavedActivations& saved, const std::string& name) {
   Buffer output = make_buffer(context, x.dtype, x.shape, name);
   Buffer normalised = make_buffer(context, x.dtype, x.shape, name + ".normalised");
-  Buffer deviation = make_buffer(context, x.dtype, {x.shape[0]}, name + ".reciprocal_deviation");
+  Buffer deviation =
+      make_buffer(context, arithmetic_type(x.dtype), {x.shape[0]}, name + ".reciprocal_deviation");
   layer_norm_forward(context.stream, output.view(), normalised.view(), deviation.view(), x,
                      weight.weight, bias.weight, op_label(context, name));
   keep(context, saved, name + ".normalised", std::move(normalised));
@@ -89,12 +94,11 @@ Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivati
   return output;
 }
 
-Buffer dropout_grad(LayerContext& context, Buffer grad, float probability,
+Buffer dropout_grad(LayerContext& context, const TensorView& grad, float probability,
                     const SavedActivations& saved, const std::string& name) {
-  if (probability == 0.0F) return grad;
-  const TensorView& input = grad.view();
-  Buffer grad_x = make_buffer(context, input.dtype, input.shape, name);
-  dropout_backward(context.stream, grad_x.view(), input, saved.at(name + ".mask"), probability,
+  if (probability == 0.0F) return {};
+  Buffer grad_x = make_buffer(context, grad.dtype, grad.shape, name);
+  dropout_backward(context.stream, grad_x.view(), grad, saved.at(name + ".mask"), probability,
                    op_label(context, name) + " backward");
   return grad_x;
 }

@@ -34,8 +34,8 @@ Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const
 /// there is nothing to drop.
 Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
                const std::string& name);
-/// The gradient through `dropout`; gives `grad` back where nothing was dropped.
-Buffer dropout_grad(LayerContext& context, Buffer grad, float probability,
+/// The gradient through `dropout`; invalid where nothing was dropped and `grad` is it.
+Buffer dropout_grad(LayerContext& context, const TensorView& grad, float probability,
                     const SavedActivations& saved, const std::string& name);
 
 }  // namespace cgconform::workloads

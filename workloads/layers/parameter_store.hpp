@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,24 +17,39 @@ struct ParameterInit {
   float deviation = 0.0F;
 };
 
-/// Owns the weights and accumulated gradients of a stage. A weight's initial values are a function
-/// of the seed and of its number in the whole model, so that every split of the model over stages
-/// starts from the same weights.
+/// Owns the weights and accumulated gradients of a stage, many parameters to a chunk of memory, so
+/// that zeroing, stepping and observing take few launches. Gradients have the weights' arithmetic
+/// type. A weight's initial values are a function of the seed and of its number in the whole model,
+/// so that every split of the model over stages starts from the same weights.
 class ParameterStore {
  public:
-  ParameterStore(CachingAllocator& allocator, Stream& stream, DType dtype, std::uint64_t seed)
-      : allocator_(allocator), stream_(stream), dtype_(dtype), seed_(seed) {}
+  /// `expected` is about how many elements will be added: the capacity of the first chunk.
+  ParameterStore(CachingAllocator& allocator, Stream& stream, DType dtype, std::uint64_t seed,
+                 std::int64_t expected = 0)
+      : allocator_(allocator), stream_(stream), dtype_(dtype), seed_(seed), expected_(expected) {}
 
   /// `number` is unique in the whole model.
   Parameter add(std::string name, const Shape& shape, const ParameterInit& init,
                 std::uint64_t number);
+  /// The chunks as far as parameters fill them, in the order in which parameters were added. What
+  /// lies between parameters is zero.
+  std::span<const ParameterChunk> chunks() const { return chunks_; }
 
  private:
+  struct Memory {
+    Buffer weights;
+    Buffer main_grads;
+  };
+  /// Room for `elements` more at the end of the last chunk; makes another where it is full.
+  void make_room(std::int64_t elements);
+
   CachingAllocator& allocator_;
   Stream& stream_;
   DType dtype_;
   std::uint64_t seed_;
-  std::deque<Buffer> buffers_;
+  std::int64_t expected_;
+  std::deque<Memory> memory_;
+  std::vector<ParameterChunk> chunks_;
 };
 
 }  // namespace cgconform::workloads

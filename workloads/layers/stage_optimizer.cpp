@@ -1,12 +1,17 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "workloads/layers/loss_scaler.hpp"
+#include "workloads/layers/model_type.hpp"
+#include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/optimizer.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
 
@@ -21,39 +26,11 @@ double scheduled_learning_rate(std::int32_t step) {
   return initial_learning_rate * (number < warmup ? number / warmup : warmup / number);
 }
 
-/// Scalars and state common to the optimizers: all of it in device memory.
-class OptimizerMemory {
- public:
-  OptimizerMemory(CachingAllocator& allocator, Stream& stream)
-      : allocator_(allocator), stream_(stream) {}
-
-  TensorView zeros(DType dtype, const Shape& shape, std::string name) {
-    Buffer& buffer = buffers_.emplace_back(allocator_, stream_, default_pool, dtype, shape, name);
-    stream_.fill(buffer.view(), 0, "zero " + name);
-    state_.emplace_back(std::move(name), buffer.view());
-    return buffer.view();
-  }
-
-  TensorView scalar(DType dtype, const char* label) {
-    return buffers_.emplace_back(allocator_, stream_, default_pool, dtype, Shape{}, label).view();
-  }
-
-  const std::vector<std::pair<std::string, TensorView>>& state() const { return state_; }
-
- private:
-  CachingAllocator& allocator_;
-  Stream& stream_;
-  std::deque<Buffer> buffers_;
-  std::vector<std::pair<std::string, TensorView>> state_;
-};
-
-/// The learning rate on the device, and the slots it comes from.
+/// The learning rate on the device, and the two slots it comes from.
 class LearningRate {
  public:
-  LearningRate(OptimizerMemory& memory, DType dtype, Stream& stream)
-      : value_(memory.scalar(dtype, "learning_rate")),
-        slots_{memory.scalar(dtype, "learning_rate slot"),
-               memory.scalar(dtype, "learning_rate slot")} {
+  LearningRate(Stream& stream, TensorView value, std::array<TensorView, 2> slots)
+      : value_(std::move(value)), slots_(std::move(slots)) {
     upload(stream, value_, initial_learning_rate);
   }
 
@@ -82,95 +59,185 @@ class LearningRate {
   std::array<TensorView, 2> slots_;
 };
 
-/// A parameter with what the optimizer keeps for it; `second` is invalid for SGD.
-struct Slot {
-  std::string label;
-  Parameter parameter;
+/// What the optimizer keeps for a chunk of parameters; `second` is invalid for SGD. `main_weights`
+/// are the model's own weights, but for 16-bit ones.
+struct ChunkState {
+  ParameterChunk parameters;
+  TensorView main_weights;
   TensorView first;
   TensorView second;
 };
 
-class SgdOptimizer final : public StageOptimizer {
+/// Steps a stage chunk by chunk, as Megatron does: 16-bit weights are copies of fp32 main weights.
+class ChunkOptimizer : public StageOptimizer {
  public:
-  SgdOptimizer(DType dtype, StageModel& model, CachingAllocator& allocator, Stream& stream)
-      : memory_(allocator, stream), learning_rate_(memory_, dtype, stream) {
-    for (const StageParameter& entry : model.parameters()) {
-      const Shape& shape = entry.parameter.weight.shape;
-      slots_.push_back({"sgd " + entry.name,
-                        entry.parameter,
-                        memory_.zeros(dtype, shape, "velocity:" + entry.name),
-                        {}});
+  ChunkOptimizer(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
+                 Communicator* stages)
+      : allocator_(allocator), stream_(stream), arithmetic_(arithmetic_type(model_type(cell))) {
+    if (model_type(cell) == DType::fp16) {
+      scaler_.emplace(allocator, stream, cell.config.loss_scale, stages);
+      for (const auto& entry : scaler_->state()) state_.push_back(entry);
+    }
+    learning_rate_.emplace(
+        stream, make(Shape{}, "learning_rate"),
+        std::array{make(Shape{}, "learning_rate slot"), make(Shape{}, "learning_rate slot")});
+  }
+
+  void step_with(Stream& stream, const OptimizerScalars& scalars) final {
+    if (scaler_) scaler_->unscale(stream, main_grads());
+    const TensorView overflowed = scaler_ ? scaler_->overflowed() : TensorView{};
+    step_chunks(stream, scalars, overflowed);
+    for (const ChunkState& chunk : chunk_states_) {
+      const TensorView& weights = chunk.parameters.weights;
+      if (weights.data == chunk.main_weights.data) continue;
+      cast(stream, weights, chunk.main_weights, "copy of main weights");
+    }
+    if (scaler_) scaler_->update(stream);
+  }
+
+  OptimizerScalars scalars() const final { return {learning_rate_->value(), step_counter()}; }
+  void stage_learning_rate(Stream& stream, std::int32_t step) final {
+    learning_rate_->stage(stream, step);
+  }
+  void take_learning_rate(Stream& stream, std::int32_t step) final {
+    learning_rate_->take(stream, step);
+  }
+  std::vector<std::pair<std::string, TensorView>> state() const final { return state_; }
+  std::vector<TensorView> state_chunks() const final { return state_chunks_; }
+  TensorView loss_scale() const final { return scaler_ ? scaler_->loss_scale() : TensorView{}; }
+
+ protected:
+  virtual void step_chunks(Stream& stream, const OptimizerScalars& scalars,
+                           const TensorView& overflowed) = 0;
+  /// Counts the steps for the bias correction; invalid where there is none.
+  virtual TensorView step_counter() const = 0;
+
+  /// Names of the state tensors of a parameter; an empty one is not kept.
+  void make_states(StageModel& model, const char* first, const char* second) {
+    for (const ParameterChunk& parameters : model.parameter_chunks()) {
+      ChunkState chunk{parameters, parameters.weights, {}, {}};
+      const Shape& shape = parameters.weights.shape;
+      if (parameters.weights.dtype != arithmetic_) {
+        chunk.main_weights = make_state_chunk(shape, "main weights");
+        cast(stream_, chunk.main_weights, parameters.weights, "main weights");
+        name_parts(model, parameters, chunk.main_weights, "main_weight");
+      }
+      chunk.first = make_state_chunk(shape, first);
+      name_parts(model, parameters, chunk.first, first);
+      if (second != nullptr) {
+        chunk.second = make_state_chunk(shape, second);
+        name_parts(model, parameters, chunk.second, second);
+      }
+      chunk_states_.push_back(chunk);
     }
   }
 
-  void step_with(Stream& stream, const OptimizerScalars& scalars) override {
-    for (const Slot& slot : slots_) {
-      sgd_step(stream, slot.parameter.weight, slot.first, slot.parameter.main_grad,
-               scalars.learning_rate, {}, slot.label);
-    }
+  TensorView add_scalar_state(DType dtype, const char* name) {
+    const TensorView& view =
+        buffers_.emplace_back(allocator_, stream_, default_pool, dtype, Shape{}, name).view();
+    stream_.fill(view, 0, name);
+    state_.emplace_back(name, view);
+    return view;
   }
-  OptimizerScalars scalars() const override { return {learning_rate_.value(), {}}; }
-  void stage_learning_rate(Stream& stream, std::int32_t step) override {
-    learning_rate_.stage(stream, step);
-  }
-  void take_learning_rate(Stream& stream, std::int32_t step) override {
-    learning_rate_.take(stream, step);
-  }
-  std::vector<std::pair<std::string, TensorView>> state() const override { return memory_.state(); }
+
+  const std::vector<ChunkState>& chunk_states() const { return chunk_states_; }
 
  private:
-  OptimizerMemory memory_;
-  LearningRate learning_rate_;
-  std::vector<Slot> slots_;
+  TensorView make(const Shape& shape, const char* name) {
+    return buffers_.emplace_back(allocator_, stream_, default_pool, arithmetic_, shape, name)
+        .view();
+  }
+
+  TensorView make_state_chunk(const Shape& shape, const char* name) {
+    const TensorView chunk = make(shape, name);
+    stream_.fill(chunk, 0, name);
+    state_chunks_.push_back(chunk);
+    return chunk;
+  }
+
+  /// Names the parts of a state chunk after the parameters of its chunk of parameters.
+  void name_parts(StageModel& model, const ParameterChunk& parameters, const TensorView& chunk,
+                  const char* prefix) {
+    const auto* begin = static_cast<const std::byte*>(parameters.weights.data);
+    for (const StageParameter& entry : model.parameters()) {
+      const TensorView& weight = entry.parameter.weight;
+      const auto* data = static_cast<const std::byte*>(weight.data);
+      if (data < begin || data >= begin + parameters.weights.bytes()) continue;
+      const std::int64_t first = (data - begin) / dtype_bytes(weight.dtype);
+      state_.emplace_back(std::string(prefix) + ":" + entry.name,
+                          elements_of(chunk, first, weight.shape));
+    }
+  }
+
+  std::vector<TensorView> main_grads() const {
+    std::vector<TensorView> grads;
+    for (const ChunkState& chunk : chunk_states_) grads.push_back(chunk.parameters.main_grads);
+    return grads;
+  }
+
+  CachingAllocator& allocator_;
+  Stream& stream_;
+  DType arithmetic_;
+  std::optional<LossScaler> scaler_;
+  std::optional<LearningRate> learning_rate_;
+  std::deque<Buffer> buffers_;
+  std::vector<ChunkState> chunk_states_;
+  std::vector<TensorView> state_chunks_;
+  std::vector<std::pair<std::string, TensorView>> state_;
 };
 
-class AdamOptimizer final : public StageOptimizer {
+class SgdOptimizer final : public ChunkOptimizer {
  public:
-  AdamOptimizer(DType dtype, StageModel& model, CachingAllocator& allocator, Stream& stream)
-      : memory_(allocator, stream),
-        learning_rate_(memory_, dtype, stream),
-        step_(memory_.zeros(DType::int64, {}, "step")) {
-    for (const StageParameter& entry : model.parameters()) {
-      const Shape& shape = entry.parameter.weight.shape;
-      slots_.push_back({"adam " + entry.name, entry.parameter,
-                        memory_.zeros(dtype, shape, "exp_avg:" + entry.name),
-                        memory_.zeros(dtype, shape, "exp_avg_sq:" + entry.name)});
-    }
+  SgdOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
+               Stream& stream, Communicator* stages)
+      : ChunkOptimizer(cell, allocator, stream, stages) {
+    make_states(model, "velocity", nullptr);
   }
-
-  void step_with(Stream& stream, const OptimizerScalars& scalars) override {
-    advance_step(stream, step_, "adam step");
-    for (const Slot& slot : slots_) {
-      adam_step(stream, slot.parameter.weight, slot.first, slot.second, slot.parameter.main_grad,
-                scalars.learning_rate, scalars.step, {}, slot.label);
-    }
-  }
-  OptimizerScalars scalars() const override { return {learning_rate_.value(), step_}; }
-  void stage_learning_rate(Stream& stream, std::int32_t step) override {
-    learning_rate_.stage(stream, step);
-  }
-  void take_learning_rate(Stream& stream, std::int32_t step) override {
-    learning_rate_.take(stream, step);
-  }
-  std::vector<std::pair<std::string, TensorView>> state() const override { return memory_.state(); }
 
  private:
-  OptimizerMemory memory_;
-  LearningRate learning_rate_;
+  void step_chunks(Stream& stream, const OptimizerScalars& scalars,
+                   const TensorView& overflowed) override {
+    for (const ChunkState& chunk : chunk_states()) {
+      sgd_step(stream, chunk.main_weights, chunk.first, chunk.parameters.main_grads,
+               scalars.learning_rate, overflowed, {}, "sgd step");
+    }
+  }
+  TensorView step_counter() const override { return {}; }
+};
+
+class AdamOptimizer final : public ChunkOptimizer {
+ public:
+  AdamOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
+                Stream& stream, Communicator* stages)
+      : ChunkOptimizer(cell, allocator, stream, stages),
+        step_(add_scalar_state(DType::int64, "step")) {
+    make_states(model, "exp_avg", "exp_avg_sq");
+  }
+
+ private:
+  void step_chunks(Stream& stream, const OptimizerScalars& scalars,
+                   const TensorView& overflowed) override {
+    advance_step(stream, step_, overflowed, "adam step");
+    for (const ChunkState& chunk : chunk_states()) {
+      adam_step(stream, chunk.main_weights, chunk.first, chunk.second, chunk.parameters.main_grads,
+                scalars.learning_rate, scalars.step, overflowed, {}, "adam step");
+    }
+  }
+
+  TensorView step_counter() const override { return step_; }
+
   TensorView step_;
-  std::vector<Slot> slots_;
 };
 
 }  // namespace
 
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
-                                                     CachingAllocator& allocator, Stream& stream) {
-  const DType dtype =
-      cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
+                                                     CachingAllocator& allocator, Stream& stream,
+                                                     Communicator* stages) {
   if (cell.shape.optimizer == matrix::Optimizer::sgd) {
-    return std::make_unique<SgdOptimizer>(dtype, model, allocator, stream);
+    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, stages);
   }
-  return std::make_unique<AdamOptimizer>(dtype, model, allocator, stream);
+  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, stages);
 }
 
 }  // namespace cgconform::workloads

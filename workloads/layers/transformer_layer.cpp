@@ -231,13 +231,12 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
   const Shape per_head{head_count(), shape_.length, head_size()};
   const Shape per_score{head_count(), shape_.length, shape_.length};
 
-  Buffer grad = make_buffer(context, dtype, grad_output.shape, "attention residual");
-  stream.copy(grad.view(), grad_output, op_label(context, "attention residual backward"));
-  grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved,
-                      "self_attention.dropout");
+  const Buffer dropped_grad =
+      dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "self_attention.dropout");
+  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   recompute_norm(context, input_norm, saved);
   const Buffer grad_merged = linear_backward(
-      context, grad.view(), saved.at("merged"), parameter(projection_weight),
+      context, grad, saved.at("merged"), parameter(projection_weight),
       shape_.bias ? &parameter(projection_bias) : nullptr, "self_attention.linear_proj");
   const Buffer grad_heads = make_buffer(context, dtype, per_head, "context");
   split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
@@ -260,8 +259,10 @@ Buffer TransformerLayer::attention_backward(LayerContext& context, const TensorV
   gemm(stream, grad_probabilities.view(), grad_heads.view(), false, value, true,
        op_label(context, "probabilities backward"));
   const bool dropped_any = shape_.attention_dropout != 0.0F;
-  grad_probabilities = dropout_grad(context, std::move(grad_probabilities),
-                                    shape_.attention_dropout, saved, "core_attention.dropout");
+  if (dropped_any) {
+    grad_probabilities = dropout_grad(context, grad_probabilities.view(), shape_.attention_dropout,
+                                      saved, "core_attention.dropout");
+  }
   const Buffer grad_scores = make_buffer(context, dtype, per_score, "scores");
   causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
                           dropped_any ? saved.at("probabilities") : dropped,
@@ -322,16 +323,16 @@ Buffer TransformerLayer::mlp_backward(LayerContext& context, const TensorView& g
                                       SavedActivations& saved) {
   Stream& stream = context.stream;
   const DType dtype = grad_output.dtype;
-  Buffer grad = make_buffer(context, dtype, grad_output.shape, "mlp residual");
-  stream.copy(grad.view(), grad_output, op_label(context, "mlp residual backward"));
-  grad = dropout_grad(context, std::move(grad), shape_.hidden_dropout, saved, "mlp.dropout");
+  const Buffer dropped_grad =
+      dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "mlp.dropout");
+  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   recompute_norm(context, mlp_norm, saved);
   recompute(context, saved, "mlp", [&](LayerContext& again) {
     const Buffer contracted = feed_forward(again, saved.at("pre_mlp_layernorm.output"), saved);
   });
-  const Buffer grad_activated = linear_backward(
-      context, grad.view(), saved.at("mlp.activation.output"), parameter(fc2_weight),
-      shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
+  const Buffer grad_activated =
+      linear_backward(context, grad, saved.at("mlp.activation.output"), parameter(fc2_weight),
+                      shape_.bias ? &parameter(fc2_bias) : nullptr, "mlp.linear_fc2");
   const TensorView expanded = saved.at("mlp.linear_fc1.output");
   const Buffer grad_expanded = make_buffer(context, dtype, expanded.shape, "mlp.activation");
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,

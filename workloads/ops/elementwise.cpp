@@ -22,6 +22,8 @@ constexpr std::array add_bias_operands{OperandDeclaration{"x", Access::accumulat
                                        OperandDeclaration{"bias", Access::read}};
 constexpr std::array bias_grad_operands{OperandDeclaration{"grad_bias", Access::accumulate},
                                         OperandDeclaration{"grad_output", Access::read}};
+constexpr std::array cast_operands{OperandDeclaration{"destination", Access::write},
+                                   OperandDeclaration{"source", Access::read}};
 constexpr std::array gelu_forward_operands{OperandDeclaration{"output", Access::write},
                                            OperandDeclaration{"x", Access::read}};
 constexpr std::array gelu_backward_operands{OperandDeclaration{"grad_x", Access::write},
@@ -38,6 +40,7 @@ const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy, cuda::axpy};
 const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias, cuda::add_bias};
 const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad,
                                  cuda::bias_grad};
+const OpDeclaration cast_op{"cast", cast_operands, reference::cast, cuda::cast};
 const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward,
                                     cuda::gelu_forward};
 const OpDeclaration gelu_backward_op{"gelu_backward", gelu_backward_operands,
@@ -71,6 +74,11 @@ void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::
 void bias_grad(Stream& stream, const TensorView& grad_bias, const TensorView& grad_output,
                std::string label) {
   stream.launch(make_call(bias_grad_op, std::array{grad_bias, grad_output}, {}, std::move(label)));
+}
+
+void cast(Stream& stream, const TensorView& destination, const TensorView& source,
+          std::string label) {
+  stream.launch(make_call(cast_op, std::array{destination, source}, {}, std::move(label)));
 }
 
 void gelu_forward(Stream& stream, const TensorView& output, const TensorView& x,

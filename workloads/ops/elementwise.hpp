@@ -17,6 +17,7 @@ extern const OpDeclaration scale_op;
 extern const OpDeclaration axpy_op;
 extern const OpDeclaration add_bias_op;
 extern const OpDeclaration bias_grad_op;
+extern const OpDeclaration cast_op;
 extern const OpDeclaration gelu_forward_op;
 extern const OpDeclaration gelu_backward_op;
 
@@ -38,9 +39,14 @@ void axpy(Stream& stream, const TensorView& y, float factor, const TensorView& x
 /// Adds bias [columns] to every row of x [rows, columns].
 void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::string label);
 
-/// Adds the column sums of grad_output [rows, columns] to grad_bias [columns].
+/// Adds the column sums of grad_output [rows, columns] to grad_bias [columns], of its arithmetic
+/// type.
 void bias_grad(Stream& stream, const TensorView& grad_bias, const TensorView& grad_output,
                std::string label);
+
+/// destination = source, element by element, between floating types; rounds to nearest even.
+void cast(Stream& stream, const TensorView& destination, const TensorView& source,
+          std::string label);
 
 /// output = x * Phi(x), the exact (erf) GELU.
 void gelu_forward(Stream& stream, const TensorView& output, const TensorView& x, std::string label);

@@ -25,7 +25,8 @@ constexpr std::array loss_operands{
 constexpr std::array loss_backward_operands{OperandDeclaration{"grad_logits", Access::write},
                                             OperandDeclaration{"probabilities", Access::read},
                                             OperandDeclaration{"labels", Access::read},
-                                            OperandDeclaration{"loss_mask", Access::read}};
+                                            OperandDeclaration{"loss_mask", Access::read},
+                                            OperandDeclaration{"loss_scale", Access::read, true}};
 
 }  // namespace
 
@@ -66,9 +67,10 @@ void cross_entropy_forward(Stream& stream, const TensorView& loss, const TensorV
 
 void cross_entropy_backward(Stream& stream, const TensorView& grad_logits,
                             const TensorView& probabilities, const TensorView& labels,
-                            const TensorView& loss_mask, float grad_scale, std::string label) {
+                            const TensorView& loss_mask, const TensorView& loss_scale,
+                            float grad_scale, std::string label) {
   stream.launch(make_call(cross_entropy_backward_op,
-                          std::array{grad_logits, probabilities, labels, loss_mask},
+                          std::array{grad_logits, probabilities, labels, loss_mask, loss_scale},
                           OpParams::of(LossParams{grad_scale}), std::move(label)));
 }
 

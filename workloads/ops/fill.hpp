@@ -36,12 +36,12 @@ extern const OpDeclaration fill_tokens_op;
 extern const OpDeclaration poison_op;
 
 /// Normally distributed numbers, a function of seed, offset and element alone; fp64 gets the values
-/// of fp32.
+/// of fp32, the 16-bit types those values rounded.
 void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
                  std::string label);
 
 /// Numbers in [low, high), a function of seed, offset and element alone; fp64 gets the values of
-/// fp32.
+/// fp32, the 16-bit types those values rounded, which may reach `high`.
 void fill_uniform(Stream& stream, const TensorView& output, const FillUniformParams& params,
                   std::string label);
 

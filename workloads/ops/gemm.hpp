@@ -22,11 +22,17 @@ struct GemmParams {
 
 extern const OpDeclaration gemm_op;
 extern const OpDeclaration gemm_accumulate_op;
+extern const OpDeclaration gemm_bias_op;
 
-/// C = alpha * op(A) op(B). Operands of rank 2 are one product, of rank 3 a batch of them. Throws
-/// InternalError where the extents do not fit.
+/// C = alpha * op(A) op(B), summed up in the arithmetic type of A and B and rounded once to the
+/// type of C, which is theirs or their arithmetic type. Operands of rank 2 are one product, of rank
+/// 3 a batch of them. Throws InternalError where extents or types do not fit.
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
           const TensorView& b, bool transpose_b, std::string label, float alpha = 1.0F);
+
+/// C = op(A) op(B) + bias, a vector of C's columns and type added to every row before the rounding.
+void gemm_bias(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
+               const TensorView& b, bool transpose_b, const TensorView& bias, std::string label);
 
 /// C += op(A) op(B): the weight-gradient form.
 void gemm_accumulate(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,

@@ -15,12 +15,12 @@ extern const OpDeclaration layer_norm_forward_op;
 extern const OpDeclaration layer_norm_backward_op;
 
 /// output = normalised * gamma + beta over the rows of x [rows, columns]; keeps the normalised rows
-/// and their reciprocal deviations [rows] for the backward.
+/// and their reciprocal deviations [rows], of the arithmetic type, for the backward.
 void layer_norm_forward(Stream& stream, const TensorView& output, const TensorView& normalised,
                         const TensorView& reciprocal_deviation, const TensorView& x,
                         const TensorView& gamma, const TensorView& beta, std::string label);
 
-/// Writes grad_x and adds to grad_gamma and grad_beta.
+/// Writes grad_x and adds to grad_gamma and grad_beta, which are of the arithmetic type.
 void layer_norm_backward(Stream& stream, const TensorView& grad_x, const TensorView& grad_gamma,
                          const TensorView& grad_beta, const TensorView& grad_output,
                          const TensorView& normalised, const TensorView& reciprocal_deviation,

@@ -15,15 +15,17 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 32> table{
+  static constexpr std::array<const OpDeclaration*, 36> table{
       &gemm_op,
       &gemm_accumulate_op,
+      &gemm_bias_op,
       &add_op,
       &accumulate_op,
       &scale_op,
       &axpy_op,
       &add_bias_op,
       &bias_grad_op,
+      &cast_op,
       &gelu_forward_op,
       &gelu_backward_op,
       &layer_norm_forward_op,
@@ -46,6 +48,8 @@ std::span<const OpDeclaration* const> op_table() {
       &sgd_step_op,
       &adam_step_op,
       &advance_step_op,
+      &unscale_gradients_op,
+      &update_loss_scale_op,
       &checksum_op,
       &compare_op,
   };

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "workloads/device/stream.hpp"
@@ -21,6 +23,10 @@ struct CompareParams {
   double absolute = 0.0;
 };
 
+/// Upper ends, in ulps, of the counts of `CompareOutcome::ulp_histogram`.
+constexpr std::array<std::int64_t, 6> ulp_limits{
+    0, 1, 4, 16, 1024, std::numeric_limits<std::int64_t>::max()};
+
 /// What `compare` writes, as bytes. Under `bitwise` an element is bad where any bit differs, so -0
 /// differs from 0 and NaN payloads count. Otherwise -0 equals 0, NaN is close to any NaN and to
 /// nothing else, and an infinity to the same infinity only. Empty tensors are equal.
@@ -33,7 +39,9 @@ struct CompareOutcome {
   double actual = 0.0;
   double max_abs = 0.0;  ///< over bad elements; infinite where NaN or an infinity met a number
   double max_rel = 0.0;
-  std::int64_t max_ulp = 0;  ///< over elements of which neither is NaN; floating types only
+  std::int64_t max_ulp = 0;  ///< over bad elements of which neither is NaN; floating types only
+  /// Bad elements by their distance, of which neither is NaN; floating types only.
+  std::array<std::int64_t, ulp_limits.size()> ulp_histogram{};
 };
 
 /// Compares two tensors of equal type and shape; `outcome` is a uint8 tensor of

@@ -25,10 +25,21 @@ std::vector<std::byte> mask_bytes(const std::vector<double>& mask, DType type) {
   return bytes_of(std::vector<float>(mask.begin(), mask.end()));
 }
 
+/// A pool that two streams free in keeps a point of the stream with every free block. Batches are
+/// freed on the loader's stream: in a pool of their own they leave the default pool to the main
+/// stream. Instrumented legs poison the default pool, batches included.
+PoolId make_source_pool(LegContext& context) {
+  if (context.recorder.instrumented()) return default_pool;
+  return context.allocator().create_pool("batches");
+}
+
 }  // namespace
 
 BatchSlots::BatchSlots(LegContext& context, const DataLoader& loader)
-    : context_(context), loader_(loader), mask_type_(context.model_type()) {}
+    : context_(context),
+      loader_(loader),
+      mask_type_(arithmetic_type(context.model_type())),
+      source_pool_(make_source_pool(context)) {}
 
 Buffer& BatchSlots::part(Tensors& tensors, Part which) {
   switch (which) {
@@ -62,13 +73,13 @@ TensorLocation BatchSlots::location(const IterationCall& call, std::int32_t micr
           .tensor = part_name(which)};
 }
 
-BatchSlots::Tensors BatchSlots::allocate(const char* label) {
+BatchSlots::Tensors BatchSlots::allocate(PoolId pool, const char* label) {
   const Shape shape{loader_.shape().tokens()};
   CachingAllocator& allocator = context_.allocator();
   Stream& stream = *context_.memory.loader;
-  return {Buffer(allocator, stream, default_pool, DType::int32, shape, label),
-          Buffer(allocator, stream, default_pool, DType::int32, shape, label),
-          Buffer(allocator, stream, default_pool, mask_type_, shape, label)};
+  return {Buffer(allocator, stream, pool, DType::int32, shape, label),
+          Buffer(allocator, stream, pool, DType::int32, shape, label),
+          Buffer(allocator, stream, pool, mask_type_, shape, label)};
 }
 
 const std::vector<std::byte>& BatchSlots::stage(const HostBatch& batch, Part which) {
@@ -98,8 +109,8 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
     const Key key{call.mode, microbatch};
     const HostBatch host = loader_.batch(use, call.step, microbatch);
     Tensors& source = sources_[key];
-    source = allocate("batch");
-    if (in_slots && !slots_.contains(key)) slots_[key] = allocate("static batch");
+    source = allocate(source_pool_, "batch");
+    if (in_slots && !slots_.contains(key)) slots_[key] = allocate(default_pool, "static batch");
     for (const Part which : all_parts) {
       const TensorView& view = part(source, which).view();
       loader.upload(view, stage(host, which).data(), true, std::string("load ") + part_name(which));
@@ -204,6 +215,10 @@ void BatchSlots::clear() {
   sources_.clear();
   staging_.clear();
   captured_staging_.clear();
+}
+
+void BatchSlots::trim() {
+  context_.allocator().trim(source_pool_);
 }
 
 }  // namespace cgconform::workloads

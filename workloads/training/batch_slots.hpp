@@ -18,7 +18,7 @@ namespace cgconform::workloads {
 struct DeviceBatch {
   TensorView tokens;     ///< int32 [tokens]
   TensorView labels;     ///< int32 [tokens]
-  TensorView loss_mask;  ///< of the model's type [tokens]
+  TensorView loss_mask;  ///< of the model's arithmetic type [tokens]
   std::int64_t valid_length = 0;
   std::int64_t counted_tokens = 0;  ///< rows whose mask is 1
 };
@@ -41,6 +41,8 @@ class BatchSlots {
   void poison();
   /// Gives everything back. Nothing may be in flight.
   void clear();
+  /// Gives unused segments back. Nothing may be in flight.
+  void trim();
 
  private:
   using Key = std::pair<IterationMode, std::int32_t>;  ///< mode, micro-batch
@@ -53,7 +55,7 @@ class BatchSlots {
   enum class Part : std::uint8_t { tokens, labels, loss_mask };
   static constexpr std::array all_parts{Part::tokens, Part::labels, Part::loss_mask};
 
-  Tensors allocate(const char* label);
+  Tensors allocate(PoolId pool, const char* label);
   static Buffer& part(Tensors& tensors, Part which);
   static const char* part_name(Part which);
   TensorLocation location(const IterationCall& call, std::int32_t microbatch, Part which) const;
@@ -67,6 +69,7 @@ class BatchSlots {
   LegContext& context_;
   const DataLoader& loader_;
   DType mask_type_;
+  PoolId source_pool_;  ///< of batches as loaded
   std::map<Key, Tensors> sources_;
   std::map<Key, Tensors> slots_;
   std::map<Key, DeviceBatch> batches_;

@@ -48,8 +48,9 @@ void GradientReduction::fill_buckets(const StageModel& model) {
     }
   }
   for (Bucket& bucket : buckets_) {
-    bucket.flat = Buffer(context_.allocator(), context_.stream(), default_pool,
-                         context_.model_type(), Shape{bucket.elements}, "gradient bucket");
+    bucket.flat =
+        Buffer(context_.allocator(), context_.stream(), default_pool,
+               arithmetic_type(context_.model_type()), Shape{bucket.elements}, "gradient bucket");
   }
 }
 

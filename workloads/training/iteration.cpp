@@ -161,7 +161,8 @@ void Iteration::backward(const IterationCall& call, const Pass& pass) {
   const DeviceBatch& batch = batches_.batch(call.mode, microbatch);
   if (part.last) {
     LayerContext context = context_for(call, microbatch, "loss backward");
-    flight.grad = model_.loss_backward(context, batch.labels, batch.loss_mask, flight.head_saved);
+    flight.grad = model_.loss_backward(context, batch.labels, batch.loss_mask, context_.loss_scale,
+                                       flight.head_saved);
     gradients_ready(pass, ModelPart::head);
   }
   TensorView grad = flight.grad.view();

@@ -104,7 +104,7 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   clock.enter(Phase::setup);
   environment.device.set_replay_seed(request.replay_seed);
   environment.device.reset_counters();
-  const auto memory = std::make_shared<LegMemory>(environment.device);
+  const auto memory = std::make_shared<LegMemory>(environment.device, request.instrumented);
   record.memory = memory;
   CapturePlan plan;
   const bool ready = attempt(record, clock, [&] {

@@ -5,12 +5,18 @@
 #include <fmt/format.h>
 
 namespace cgconform::workloads {
+namespace {
 
-LegMemory::LegMemory(Device& device_of_leg)
+constexpr std::int64_t guard_band_bytes = 64;
+
+}  // namespace
+
+LegMemory::LegMemory(Device& device_of_leg, bool guard_bands)
     : device(device_of_leg),
       main(device.create_stream("main")),
       loader(device.create_stream("loader")),
-      allocator(std::make_unique<CachingAllocator>(device.segment_source())) {}
+      allocator(std::make_unique<CachingAllocator>(device.segment_source(),
+                                                   guard_bands ? guard_band_bytes : 0)) {}
 
 LegMemory::~LegMemory() = default;
 

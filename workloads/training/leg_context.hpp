@@ -13,6 +13,7 @@
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/capture/capture_plan.hpp"
 #include "workloads/layers/layer.hpp"
+#include "workloads/layers/model_type.hpp"
 #include "workloads/parallel/launch_ledger.hpp"
 #include "workloads/training/leg.hpp"
 #include "workloads/training/recorder.hpp"
@@ -21,7 +22,8 @@ namespace cgconform::workloads {
 
 /// The memory and streams of one leg. Outlives the leg in its record, whose snapshots lie here.
 struct LegMemory {
-  explicit LegMemory(Device& device);
+  /// Guard bands about blocks cost two fills each, and only instrumented legs look at them.
+  explicit LegMemory(Device& device, bool guard_bands = true);
   ~LegMemory();
   LegMemory(const LegMemory&) = delete;
   LegMemory& operator=(const LegMemory&) = delete;
@@ -75,16 +77,15 @@ struct LegContext {
   PhaseClock& clock;
   LegRecord& record;
   LaunchLedger* launches = nullptr;  ///< null where launches concern no other rank
-  Stream* side = nullptr;  ///< the current stream where it is not the main one, see StreamScope
+  Stream* side = nullptr;   ///< the current stream where it is not the main one, see StreamScope
+  TensorView loss_scale{};  ///< in device memory; invalid where the loss is not scaled
 
   Device& device() const { return environment.device; }
   /// The stream on which layers run.
   Stream& stream() const { return side != nullptr ? *side : *memory.main; }
   CachingAllocator& allocator() const { return *memory.allocator; }
   /// Type of weights and activations.
-  DType model_type() const {
-    return cell.config.params_dtype == matrix::ParamsDtype::fp64 ? DType::fp64 : DType::fp32;
-  }
+  DType model_type() const { return workloads::model_type(cell); }
   /// Hidden states of one micro-batch: [tokens, hidden].
   Shape hidden_shape() const {
     return {std::int64_t{cell.config.micro_batch_size} * cell.config.seq_length,

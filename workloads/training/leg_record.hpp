@@ -40,11 +40,31 @@ enum class ObservedQuantity : std::uint8_t {
   training_state,   ///< learning rate and counters beside the optimizer's own state
 };
 
+/// A copy of a tensor in device memory. Several may lie in one buffer, which they keep.
+class Snapshot {
+ public:
+  Snapshot() = default;
+  Snapshot(Buffer buffer)
+      : buffer_(std::make_shared<const Buffer>(std::move(buffer))), view_(buffer_->view()) {}
+  Snapshot(std::shared_ptr<const Buffer> buffer, const TensorView& view)
+      : buffer_(std::move(buffer)), view_(view) {}
+  const TensorView& view() const { return view_; }
+  /// All of the buffer; invalid where the snapshot is the whole of it.
+  TensorView whole() const {
+    const bool shared = buffer_ && buffer_->view().bytes() != view_.bytes();
+    return shared ? buffer_->view() : TensorView{};
+  }
+
+ private:
+  std::shared_ptr<const Buffer> buffer_;
+  TensorView view_;
+};
+
 /// A snapshot in device memory; compared on the device.
 struct Observation {
   ObservedQuantity quantity = ObservedQuantity::layer_output;
   TensorLocation where;
-  Buffer snapshot;
+  Snapshot snapshot;
 };
 
 /// Times of one captured graph in milliseconds; setup and launches apart.

@@ -1,5 +1,7 @@
 #include "workloads/training/recorder.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -39,6 +41,34 @@ void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
   Buffer slot(allocator_, *stream_, slots_pool_, value.dtype, value.shape, "observation slot");
   stream_->copy(slot.view(), value, "observe " + where.tensor);
   slots_->observed.push_back({quantity, where, std::move(slot)});
+}
+
+void Recorder::observe_parts(ObservedQuantity quantity,
+                             std::span<const std::pair<TensorLocation, TensorView>> parts,
+                             std::span<const TensorView> chunks) {
+  if (muted_ > 0) return;
+  std::vector<std::shared_ptr<const Buffer>> copies(chunks.size());
+  for (const auto& [where, value] : parts) {
+    const auto* data = static_cast<const std::byte*>(value.data);
+    const auto chunk = std::find_if(chunks.begin(), chunks.end(), [&](const TensorView& one) {
+      const auto* begin = static_cast<const std::byte*>(one.data);
+      return data >= begin && data < begin + one.bytes();
+    });
+    if (chunk == chunks.end()) {
+      observe(quantity, where, value);
+      continue;
+    }
+    auto& copy = copies[static_cast<std::size_t>(chunk - chunks.begin())];
+    if (!copy) {
+      copy = std::make_shared<const Buffer>(allocator_, *stream_, pool_, chunk->dtype,
+                                            chunk->shape, "observation");
+      stream_->copy(copy->view(), *chunk, "observe " + where.tensor);
+    }
+    const std::int64_t offset = data - static_cast<const std::byte*>(chunk->data);
+    const TensorView view{static_cast<std::byte*>(copy->view().data) + offset, value.dtype,
+                          value.shape};
+    observations_.push_back({quantity, where, Snapshot(copy, view)});
+  }
 }
 
 void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& where,

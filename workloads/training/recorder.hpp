@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "workloads/allocator/caching_allocator.hpp"
@@ -46,6 +48,10 @@ class Recorder {
 
   /// Snapshots `value`. In a capture only losses are kept, unless the leg is instrumented.
   void observe(ObservedQuantity quantity, const TensorLocation& where, const TensorView& value);
+  /// Snapshots tensors that all lie in one of `chunks`, chunk by chunk. Outside of captures only.
+  void observe_parts(ObservedQuantity quantity,
+                     std::span<const std::pair<TensorLocation, TensorView>> parts,
+                     std::span<const TensorView> chunks);
   /// Hashes `value`; does nothing where the leg is not instrumented.
   void hash(SlotKind kind, SlotMoment moment, const TensorLocation& where, const TensorView& value);
 

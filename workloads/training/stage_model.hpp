@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "matrix/cell.hpp"
+#include "workloads/device/communicator.hpp"
 #include "workloads/layers/layer.hpp"
 
 namespace cgconform::workloads {
@@ -42,6 +43,8 @@ class StageModel {
   /// Of all chunks, in their order.
   virtual std::span<Layer* const> layers() const = 0;
   virtual std::span<const StageParameter> parameters() const = 0;
+  /// All parameters in chunks of memory, in the same order.
+  virtual std::span<const ParameterChunk> parameter_chunks() const = 0;
 
   /// First chunk: hidden states of the tokens, [tokens, hidden].
   virtual Buffer embed(LayerContext& context, const TensorView& tokens) = 0;
@@ -50,9 +53,11 @@ class StageModel {
   /// Last chunk: mean loss over the rows that count, a scalar.
   virtual Buffer loss(LayerContext& context, const TensorView& hidden, const TensorView& labels,
                       const TensorView& loss_mask, SavedActivations& saved) = 0;
-  /// Gradient of the hidden states.
+  /// Gradient of the hidden states; multiplied by `loss_scale`, a scalar in device memory, where it
+  /// is valid.
   virtual Buffer loss_backward(LayerContext& context, const TensorView& labels,
-                               const TensorView& loss_mask, SavedActivations& saved) = 0;
+                               const TensorView& loss_mask, const TensorView& loss_scale,
+                               SavedActivations& saved) = 0;
 };
 
 /// The scalars that an optimizer's kernels read, in device memory, so that a captured step follows
@@ -74,8 +79,13 @@ class StageOptimizer {
   /// slots in turn, and a copy on the device takes it from there.
   virtual void stage_learning_rate(Stream& stream, std::int32_t step) = 0;
   virtual void take_learning_rate(Stream& stream, std::int32_t step) = 0;
-  /// State tensors by name.
+  /// State tensors by name: the scalars, and those that lie in `state_chunks`, in their order.
   virtual std::vector<std::pair<std::string, TensorView>> state() const = 0;
+  /// Memory that holds the state tensors of many parameters.
+  virtual std::vector<TensorView> state_chunks() const = 0;
+  /// What the loss's gradient has to be multiplied by, a scalar in device memory; invalid where
+  /// the loss is not scaled.
+  virtual TensorView loss_scale() const = 0;
 };
 
 /// The cell's model on pipeline stage `stage`; parameters are a function of `seed` and of their
@@ -84,7 +94,10 @@ class StageOptimizer {
 std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint64_t seed,
                                              int stage, CachingAllocator& allocator,
                                              Stream& stream);
+/// The cell's optimizer. 16-bit weights are trained through fp32 main weights; fp16 scales its
+/// loss. `stages` joins the ranks that must agree on whether a step overflowed; null for one rank.
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
-                                                     CachingAllocator& allocator, Stream& stream);
+                                                     CachingAllocator& allocator, Stream& stream,
+                                                     Communicator* stages);
 
 }  // namespace cgconform::workloads

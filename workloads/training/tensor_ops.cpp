@@ -10,4 +10,9 @@ TensorView rows_of(const TensorView& tensor, std::int64_t first, std::int64_t co
   return rows;
 }
 
+TensorView elements_of(const TensorView& tensor, std::int64_t first, const Shape& shape) {
+  auto* data = static_cast<std::byte*>(tensor.data) + first * dtype_bytes(tensor.dtype);
+  return {data, tensor.dtype, shape};
+}
+
 }  // namespace cgconform::workloads

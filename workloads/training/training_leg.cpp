@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "workloads/ops/dropout.hpp"
 #include "workloads/training/tensor_ops.hpp"
@@ -39,7 +40,8 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       rng_memory_(make_rng_memory(memory, environment.seed, groups_.stage())),
       model_(make_stage_model(cell, environment.seed, groups_.stage(), *memory.allocator,
                               *memory.main)),
-      optimizer_(make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main)),
+      optimizer_(
+          make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main, environment.gang)),
       context_{cell,      request, environment, plan, memory, {rng_memory_.view()},
                recorder_, clock,   record},
       body_(context_),
@@ -55,9 +57,12 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
   if (environment.gang != nullptr && request.kind == LegKind::graph && !request.timed) {
     context_.launches = &launches_.emplace(*environment.gang);
   }
+  context_.loss_scale = optimizer_->loss_scale();
+  for (const ParameterChunk& chunk : model_->parameter_chunks()) {
+    keeper_.guard("weights", chunk.weights);
+    keeper_.guard("gradients", chunk.main_grads);
+  }
   for (const StageParameter& parameter : model_->parameters()) {
-    keeper_.guard("weight of " + parameter.name, parameter.parameter.weight);
-    keeper_.guard("gradient of " + parameter.name, parameter.parameter.main_grad);
     keeper_.ledger().add_long_lived(parameter.parameter.weight);
     keeper_.ledger().add_long_lived(parameter.parameter.main_grad);
   }
@@ -150,8 +155,8 @@ void TrainingLeg::zero_gradients() {
   const bool never_zeroed =
       context_.fault(Fault::f14b_accumulate_never_zeroed) && implementation_->captured();
   if (never_zeroed) return;
-  for (const StageParameter& parameter : model_->parameters()) {
-    context_.stream().fill(parameter.parameter.main_grad, 0, "zero " + parameter.name);
+  for (const ParameterChunk& chunk : model_->parameter_chunks()) {
+    context_.stream().fill(chunk.main_grads, 0, "zero main gradients");
   }
 }
 
@@ -191,27 +196,36 @@ void TrainingLeg::add_to_running_loss(std::int32_t step) {
 
 void TrainingLeg::observe_gradients(std::int32_t step) {
   const std::int32_t last = cell_.config.num_microbatches - 1;
+  std::vector<std::pair<TensorLocation, TensorView>> grads;
   for (const StageParameter& parameter : model_->parameters()) {
     const std::string name = "main_grad:" + parameter.parameter.name;
     const TensorView& grad = parameter.parameter.main_grad;
     recorder_.hash(SlotKind::weight_grad, SlotMoment::use,
                    {.step = step, .microbatch = last, .layer = parameter.layer, .tensor = name},
                    grad);
-    recorder_.observe(ObservedQuantity::main_grad,
-                      {.step = step, .layer = parameter.layer, .tensor = name}, grad);
+    grads.push_back({{.step = step, .layer = parameter.layer, .tensor = name}, grad});
   }
+  std::vector<TensorView> chunks;
+  for (const ParameterChunk& chunk : model_->parameter_chunks()) chunks.push_back(chunk.main_grads);
+  recorder_.observe_parts(ObservedQuantity::main_grad, grads, chunks);
 }
 
 void TrainingLeg::observe_state(std::int32_t step) {
+  std::vector<std::pair<TensorLocation, TensorView>> weights;
   for (const StageParameter& parameter : model_->parameters()) {
-    recorder_.observe(
-        ObservedQuantity::weight,
-        {.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.parameter.name},
-        parameter.parameter.weight);
+    weights.push_back(
+        {{.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.parameter.name},
+         parameter.parameter.weight});
   }
+  std::vector<TensorView> chunks;
+  for (const ParameterChunk& chunk : model_->parameter_chunks()) chunks.push_back(chunk.weights);
+  recorder_.observe_parts(ObservedQuantity::weight, weights, chunks);
+
+  std::vector<std::pair<TensorLocation, TensorView>> states;
   for (const auto& [name, tensor] : optimizer_->state()) {
-    recorder_.observe(ObservedQuantity::optimizer_state, {.step = step, .tensor = name}, tensor);
+    states.push_back({{.step = step, .tensor = name}, tensor});
   }
+  recorder_.observe_parts(ObservedQuantity::optimizer_state, states, optimizer_->state_chunks());
   recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = "learning_rate"},
                     optimizer_->scalars().learning_rate);
   metrics_.observe(step);

@@ -24,6 +24,7 @@ void TrainingLeg::destroy_set(CaptureImplementation& set, bool replaced) {
   release_iteration();
   keeper_.destroy_pools();
   context_.device().synchronize();
+  batches_.trim();
   context_.allocator().trim(default_pool);
   keeper_.await_releases();
 }

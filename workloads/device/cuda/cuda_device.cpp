@@ -25,7 +25,8 @@ namespace cgconform::workloads {
 namespace cuda {
 namespace {
 
-constexpr std::int64_t unmappable_range_bytes = std::int64_t{4} << 30;
+/// Addresses are never handed out twice, so that a stale one always faults.
+constexpr std::int64_t unmappable_range_bytes = std::int64_t{1} << 40;
 
 /// "GPU-" and the id's bytes in groups, as NVML and the driver's tools write it.
 std::string uuid_text(const cudaUUID_t& uuid) {

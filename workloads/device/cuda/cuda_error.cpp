@@ -20,6 +20,15 @@ std::string call_name(std::string_view expression) {
   return std::string(expression.substr(0, expression.find('(')));
 }
 
+/// The context's error where it has ended. Libraries then fail in their own words, which would hide
+/// the cause.
+cudaError_t context_error() {
+  cudaError_t status = cudaPeekAtLastError();
+  if (!ends_context(category_of(status))) status = cudaStreamQuery(cudaStreamLegacy);
+  cudaGetLastError();
+  return ends_context(category_of(status)) ? status : cudaSuccess;
+}
+
 [[noreturn]] void fail(ErrorCategory category, std::string_view name, std::string_view text,
                        const char* expression, const char* file, int line) {
   throw DeviceError(
@@ -69,6 +78,7 @@ void check(CUresult status, const char* expression, const char* file, int line) 
 
 void check(ncclResult_t status, const char* expression, const char* file, int line) {
   if (status == ncclSuccess || status == ncclInProgress) return;
+  check(context_error(), expression, file, line);
   fail(category_of(status), ncclGetErrorString(status), ncclGetLastError(nullptr), expression, file,
        line);
 }

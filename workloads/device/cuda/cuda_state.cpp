@@ -83,6 +83,9 @@ void CudaState::throw_communicator_errors() const {
   for (const auto& communicator : live_communicators()) {
     const ErrorCategory error = communicator->async_error();
     if (error == ErrorCategory::success) continue;
+    // Where the context has ended, its error is the cause.
+    const cudaError_t context = cudaStreamQuery(cudaStreamLegacy);
+    if (ends_context(category_of(context))) CGCONFORM_CUDA_TRY(context);
     throw DeviceError(
         error, "ncclCommGetAsyncError",
         fmt::format("communicator {}: {}", communicator->name(), ncclGetLastError(nullptr)));

@@ -38,7 +38,9 @@ NcclLog::NcclLog() {
 }
 
 NcclLog::~NcclLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  if (descriptor_ < 0) return;
+  ::unsetenv("NCCL_DEBUG_FILE");
+  ::close(descriptor_);
 }
 
 std::vector<std::string> NcclLog::take_warnings() {

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -134,8 +135,17 @@ void ReferenceArena::unmap(const Segment& segment) {
   core_.call(call_name, {}, [&] {
     core_.require_safe(CaptureViolation::release_segment, call_name);
     const Lock lock(mutex_);
-    const auto live = find_live(segment, call_name);
-    protect(live->first, live->second, false, call_name);
+    // A part of a segment may be unmapped too.
+    const std::int64_t offset = segment.data - base_;
+    const auto after = live_.upper_bound(offset);
+    const bool inside =
+        after != live_.begin() && offset % page_ == 0 &&
+        offset + segment.bytes <= std::prev(after)->first + std::prev(after)->second;
+    if (!inside) {
+      throw DeviceError(ErrorCategory::invalid_value, std::string(call_name),
+                        "the range is no part of a live segment of this arena");
+    }
+    protect(offset, segment.bytes, false, call_name);
   });
 }
 

@@ -36,7 +36,7 @@ std::string difference(std::span<const GraphNode> current, std::span<const Graph
 }
 
 /// A label inside a quoted string of DOT.
-std::string quoted(std::string_view label) {
+std::string dot_text(std::string_view label) {
   std::string text;
   for (const char c : label) {
     if (c == '"' || c == '\\') text += '\\';
@@ -61,8 +61,9 @@ std::string ReferenceGraph::dot() const {
   };
   for (std::size_t node = 0; node < nodes().size(); ++node) {
     const GraphNode& described = nodes()[node];
-    text += fmt::format("{}[shape=\"rectangle\" label=\"{} {} {}\"];\n", name(node),
-                        node_kind_name(described.kind), described.op_name, quoted(described.label));
+    text +=
+        fmt::format("{}[shape=\"rectangle\" label=\"{} {} {}\"];\n", name(node),
+                    node_kind_name(described.kind), described.op_name, dot_text(described.label));
   }
   for (std::size_t node = 0; node < nodes().size(); ++node) {
     for (const std::int32_t from : nodes()[node].dependencies) {

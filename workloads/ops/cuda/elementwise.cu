@@ -1,177 +1,171 @@
+#include "workloads/ops/cuda/add_bias.hpp"
+#include "workloads/ops/cuda/columns.cuh"
 #include "workloads/ops/cuda/kernels.hpp"
-#include "workloads/ops/cuda/launch.cuh"
+#include "workloads/ops/cuda/packs.cuh"
 #include "workloads/ops/elementwise.hpp"
-#include "workloads/ops/optimizer.hpp"
 
 namespace cgconform::workloads::cuda {
 
 namespace {
 
-template <typename T>
-__device__ T normal_density(T x) {
-  constexpr T root_two_pi = T(2.5066282746310005024157652848110452530069867406099);
-  return exp(T(-0.5) * x * x) / root_two_pi;
+template <typename A>
+__device__ A normal_density(A x) {
+  constexpr A root_two_pi = A(2.5066282746310005024157652848110452530069867406099);
+  return exp(A(-0.5) * x * x) / root_two_pi;
 }
 
-template <typename T>
-__device__ T normal_distribution(T x) {
-  constexpr T root_two = T(1.4142135623730950488016887242096980785696718753769);
-  return T(0.5) * (T(1) + erf(x / root_two));
+template <typename A>
+__device__ A normal_distribution(A x) {
+  constexpr A root_two = A(1.4142135623730950488016887242096980785696718753769);
+  return A(0.5) * (A(1) + erf(x / root_two));
 }
 
 template <typename T>
 void add_of(const OpCall& call, const LaunchContext& context) {
-  T* sum = elements<T>(call, 0);
-  const T* a = elements<T>(call, 1);
-  const T* b = elements<T>(call, 2);
-  for_each(call.operand(0).elements(), context,
-           [=] __device__(std::int64_t i) { sum[i] = a[i] + b[i]; });
+  using A = Arithmetic<T>;
+  map(
+      call.operand(0).elements(), context, elements<T>(call, 0),
+      [] __device__(A a, A b) { return a + b; }, elements<T>(call, 1), elements<T>(call, 2));
 }
 
 template <typename T>
 void accumulate_of(const OpCall& call, const LaunchContext& context) {
+  using A = Arithmetic<T>;
   T* destination = elements<T>(call, 0);
-  const T* source = elements<T>(call, 1);
-  for_each(call.operand(0).elements(), context,
-           [=] __device__(std::int64_t i) { destination[i] += source[i]; });
+  map(
+      call.operand(0).elements(), context, destination,
+      [] __device__(A sum, A value) { return sum + value; }, destination, elements<T>(call, 1));
 }
 
 template <typename T>
 void scale_of(const OpCall& call, const LaunchContext& context) {
-  const T factor = T(call.params.as<FactorParams>().factor);
+  using A = Arithmetic<T>;
+  const A factor = A(call.params.as<FactorParams>().factor);
   T* x = elements<T>(call, 0);
-  for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) { x[i] *= factor; });
+  map(
+      call.operand(0).elements(), context, x,
+      [factor] __device__(A value) { return value * factor; }, x);
 }
 
 template <typename T>
 void axpy_of(const OpCall& call, const LaunchContext& context) {
-  const T factor = T(call.params.as<FactorParams>().factor);
+  using A = Arithmetic<T>;
+  const A factor = A(call.params.as<FactorParams>().factor);
   T* y = elements<T>(call, 0);
-  const T* x = elements<T>(call, 1);
-  for_each(call.operand(0).elements(), context,
-           [=] __device__(std::int64_t i) { y[i] += factor * x[i]; });
-}
-
-template <typename T>
-void add_bias_of(const OpCall& call, const LaunchContext& context) {
-  T* x = elements<T>(call, 0);
-  const T* bias = elements<T>(call, 1);
-  const std::int64_t columns = call.operand(1).elements();
-  for_each(call.operand(0).elements(), context,
-           [=] __device__(std::int64_t i) { x[i] += bias[i % columns]; });
+  map(
+      call.operand(0).elements(), context, y,
+      [factor] __device__(A sum, A value) { return sum + factor * value; }, y,
+      elements<T>(call, 1));
 }
 
 template <typename T>
 void bias_grad_of(const OpCall& call, const LaunchContext& context) {
-  T* grad_bias = elements<T>(call, 0);
+  using A = Arithmetic<T>;
   const T* grad_output = elements<T>(call, 1);
   const std::int64_t columns = call.operand(0).elements();
-  const std::int64_t rows = call.operand(1).elements() / columns;
-  for_each(columns, context, [=] __device__(std::int64_t column) {
-    T sum = 0;
-    for (std::int64_t row = 0; row < rows; ++row) sum += grad_output[row * columns + column];
-    grad_bias[column] += sum;
+  add_column_sums<A>(call.operand(1).elements() / columns, columns, elements<A>(call, 0), nullptr,
+                     context, [=] __device__(std::int64_t row, std::int64_t column) {
+                       return ColumnPair<A>{widened(grad_output[row * columns + column]), A(0)};
+                     });
+}
+
+template <typename T>
+void add_bias_to(const TensorView& x_tensor, const TensorView& bias_tensor,
+                 const LaunchContext& context) {
+  T* x = static_cast<T*>(x_tensor.data);
+  const T* bias = static_cast<const T*>(bias_tensor.data);
+  const std::int64_t columns = bias_tensor.elements();
+  const bool packed = on_pack_borders(x, bias) && columns % pack_size<T> == 0;
+  for_each_pack<T>(x_tensor.elements(), packed, context, [=] __device__(const Lanes& lanes) {
+    Pack<T> pack = load(x, lanes);
+    const Pack<T> added = load(bias, Lanes{lanes.first % columns, lanes.count});
+    for_each_lane<T>(lanes, [&](int lane) {
+      pack.values[lane] = narrowed<T>(widened(pack.values[lane]) + widened(added.values[lane]));
+    });
+    store(x, lanes, pack);
   });
+}
+
+template <typename T>
+void add_bias_of(const OpCall& call, const LaunchContext& context) {
+  add_bias_to<T>(call.operand(0), call.operand(1), context);
 }
 
 template <typename T>
 void gelu_forward_of(const OpCall& call, const LaunchContext& context) {
-  T* output = elements<T>(call, 0);
-  const T* x = elements<T>(call, 1);
-  for_each(call.operand(0).elements(), context,
-           [=] __device__(std::int64_t i) { output[i] = x[i] * normal_distribution(x[i]); });
+  using A = Arithmetic<T>;
+  map(
+      call.operand(0).elements(), context, elements<T>(call, 0),
+      [] __device__(A x) { return x * normal_distribution(x); }, elements<T>(call, 1));
 }
 
 template <typename T>
 void gelu_backward_of(const OpCall& call, const LaunchContext& context) {
-  T* grad_x = elements<T>(call, 0);
-  const T* grad_output = elements<T>(call, 1);
-  const T* x = elements<T>(call, 2);
+  using A = Arithmetic<T>;
+  map(
+      call.operand(0).elements(), context, elements<T>(call, 0),
+      [] __device__(A grad, A x) {
+        return grad * (normal_distribution(x) + x * normal_density(x));
+      },
+      elements<T>(call, 1), elements<T>(call, 2));
+}
+
+template <typename Destination, typename Source>
+void cast_between(const OpCall& call, const LaunchContext& context) {
+  auto* destination = elements<Destination>(call, 0);
+  const auto* source = elements<Source>(call, 1);
   for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) {
-    grad_x[i] = grad_output[i] * (normal_distribution(x[i]) + x[i] * normal_density(x[i]));
+    destination[i] =
+        narrowed<Destination>(static_cast<Arithmetic<Destination>>(widened(source[i])));
   });
 }
 
-template <typename T>
-void sgd_step_of(const OpCall& call, const LaunchContext& context) {
-  const T momentum = T(call.params.as<SgdParams>().momentum);
-  T* weight = elements<T>(call, 0);
-  T* velocity = elements<T>(call, 1);
-  const T* grad = elements<T>(call, 2);
-  const T* learning_rate = elements<T>(call, 3);
-  for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) {
-    velocity[i] = momentum * velocity[i] + grad[i];
-    weight[i] -= *learning_rate * velocity[i];
-  });
-}
-
-template <typename T>
-void adam_step_of(const OpCall& call, const LaunchContext& context) {
-  const auto params = call.params.as<AdamParams>();
-  const T beta_1 = T(params.beta_1);
-  const T beta_2 = T(params.beta_2);
-  const T epsilon = T(params.epsilon);
-  T* weight = elements<T>(call, 0);
-  T* first = elements<T>(call, 1);
-  T* second = elements<T>(call, 2);
-  const T* grad = elements<T>(call, 3);
-  const T* learning_rate = elements<T>(call, 4);
-  const auto* step = elements<std::int64_t>(call, 5);
-  for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) {
-    const T correction_1 = T(1) - pow(beta_1, T(*step));
-    const T correction_2 = T(1) - pow(beta_2, T(*step));
-    first[i] = beta_1 * first[i] + (T(1) - beta_1) * grad[i];
-    second[i] = beta_2 * second[i] + (T(1) - beta_2) * grad[i] * grad[i];
-    const T denominator = sqrt(second[i] / correction_2) + epsilon;
-    weight[i] -= *learning_rate * (first[i] / correction_1) / denominator;
-  });
+template <typename Source>
+void cast_from(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 0, cast_between<float, Source>, cast_between<double, Source>,
+               cast_between<__nv_bfloat16, Source>, cast_between<__half, Source>);
 }
 
 }  // namespace
 
 void add(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, add_of<float>, add_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(add_of));
 }
 
 void accumulate(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, accumulate_of<float>, accumulate_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(accumulate_of));
 }
 
 void scale(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, scale_of<float>, scale_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(scale_of));
 }
 
 void axpy(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, axpy_of<float>, axpy_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(axpy_of));
 }
 
 void add_bias(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, add_bias_of<float>, add_bias_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(add_bias_of));
+}
+
+void add_bias_in_place(const TensorView& x, const TensorView& bias, const LaunchContext& context) {
+  add_bias_to<double>(x, bias, context);
 }
 
 void bias_grad(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, bias_grad_of<float>, bias_grad_of<double>);
+  launch_typed(call, context, 1, CGCONFORM_FLOATING_KERNELS(bias_grad_of));
 }
 
 void gelu_forward(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, gelu_forward_of<float>, gelu_forward_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(gelu_forward_of));
 }
 
 void gelu_backward(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, gelu_backward_of<float>, gelu_backward_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(gelu_backward_of));
 }
 
-void sgd_step(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, sgd_step_of<float>, sgd_step_of<double>);
-}
-
-void adam_step(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, adam_step_of<float>, adam_step_of<double>);
-}
-
-void advance_step(const OpCall& call, const LaunchContext& context) {
-  auto* step = elements<std::int64_t>(call, 0);
-  for_each(1, context, [=] __device__(std::int64_t) { *step += 1; });
+void cast(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 1, CGCONFORM_FLOATING_KERNELS(cast_from));
 }
 
 }  // namespace cgconform::workloads::cuda

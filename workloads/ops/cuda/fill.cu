@@ -19,8 +19,9 @@ void fill_normal_of(const OpCall& call, const LaunchContext& context) {
         philox(params.seed, params.offset, static_cast<std::uint64_t>(i));
     const double radius = sqrt(-2.0 * log(1.0 - uniform(words[0])));
     const double normal = radius * cos(2.0 * pi * uniform(words[1]));
-    output[i] = static_cast<T>(static_cast<float>(static_cast<double>(params.mean) +
-                                                  static_cast<double>(params.deviation) * normal));
+    const auto value = static_cast<float>(static_cast<double>(params.mean) +
+                                          static_cast<double>(params.deviation) * normal);
+    output[i] = narrowed<T>(static_cast<Arithmetic<T>>(value));
   });
 }
 
@@ -34,7 +35,7 @@ void fill_uniform_of(const OpCall& call, const LaunchContext& context) {
     const std::uint32_t word = philox(params.seed, params.offset, static_cast<std::uint64_t>(i))[0];
     const double low = static_cast<double>(params.low);
     const double value = low + (static_cast<double>(params.high) - low) * uniform(word);
-    output[i] = static_cast<T>(fminf(static_cast<float>(value), largest));
+    output[i] = narrowed<T>(static_cast<Arithmetic<T>>(fminf(static_cast<float>(value), largest)));
   });
 }
 
@@ -48,11 +49,11 @@ void set_all(const OpCall& call, const LaunchContext& context, T value) {
 }  // namespace
 
 void fill_normal(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, fill_normal_of<float>, fill_normal_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fill_normal_of));
 }
 
 void fill_uniform(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, fill_uniform_of<float>, fill_uniform_of<double>);
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fill_uniform_of));
 }
 
 void fill_tokens(const OpCall& call, const LaunchContext& context) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "workloads/device/cuda/cuda_error.hpp"
+#include "workloads/ops/cuda/add_bias.hpp"
 #include "workloads/ops/cuda/kernels.hpp"
 #include "workloads/ops/cuda/launch_context.hpp"
 
@@ -23,21 +25,34 @@ void check_blas(cublasStatus_t status, const char* call) {
                     call, fmt::format("cuBLASLt status {}", static_cast<int>(status)));
 }
 
-struct Types {
-  cudaDataType_t data;
-  cublasComputeType_t compute;
-};
-
-Types types_of(DType dtype) {
+cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
     case DType::fp32:
-      return {CUDA_R_32F, CUBLAS_COMPUTE_32F};
+      return CUDA_R_32F;
     case DType::fp64:
-      return {CUDA_R_64F, CUBLAS_COMPUTE_64F};
+      return CUDA_R_64F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp16:
+      return CUDA_R_16F;
     default:
       throw DeviceError(ErrorCategory::not_supported, "gemm",
                         "gemm has no CUDA kernel for " + std::string(dtype_name(dtype)));
   }
+}
+
+/// Types of the operands of a product; it is summed up, and scaled, in fp64 or fp32.
+struct Types {
+  cudaDataType_t operand;
+  cudaDataType_t result;
+  cudaDataType_t scale;
+  cublasComputeType_t compute;
+};
+
+Types types_of(DType operand, DType result) {
+  const bool wide = operand == DType::fp64;
+  return {data_type(operand), data_type(result), wide ? CUDA_R_64F : CUDA_R_32F,
+          wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F};
 }
 
 std::uint32_t alignment_of(const void* pointer) {
@@ -51,18 +66,21 @@ std::uint32_t alignment_of(const void* pointer) {
 /// its transpose: c^T = op(b)^T op(a)^T with the operands swapped.
 class Description {
  public:
-  Description(const GemmParams& params, const Types& types) {
-    check_blas(cublasLtMatmulDescCreate(&operation_, types.compute, types.data),
+  Description(const GemmParams& params, const Types& types, GemmEpilogue epilogue) {
+    check_blas(cublasLtMatmulDescCreate(&operation_, types.compute, types.scale),
                "cublasLtMatmulDescCreate");
     const cublasOperation_t first = params.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = params.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(CUBLASLT_MATMUL_DESC_TRANSA, first);
     set(CUBLASLT_MATMUL_DESC_TRANSB, second);
-    b_ = params.transpose_b ? layout(types, params.k, params.n, params.batch)
-                            : layout(types, params.n, params.k, params.batch);
-    a_ = params.transpose_a ? layout(types, params.m, params.k, params.batch)
-                            : layout(types, params.k, params.m, params.batch);
-    c_ = layout(types, params.n, params.m, params.batch);
+    if (epilogue == GemmEpilogue::bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    }
+    b_ = params.transpose_b ? layout(types.operand, params.k, params.n, params.batch)
+                            : layout(types.operand, params.n, params.k, params.batch);
+    a_ = params.transpose_a ? layout(types.operand, params.m, params.k, params.batch)
+                            : layout(types.operand, params.k, params.m, params.batch);
+    c_ = layout(types.result, params.n, params.m, params.batch);
   }
   ~Description() {
     cublasLtMatrixLayoutDestroy(a_);
@@ -72,6 +90,9 @@ class Description {
   }
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
+
+  /// The vector that the bias epilogue adds; as long as a column of the transposed product.
+  void set_bias(const void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
   cublasLtMatmulDesc_t operation() const { return operation_; }
   cublasLtMatrixLayout_t a() const { return a_; }
@@ -85,9 +106,9 @@ class Description {
                "cublasLtMatmulDescSetAttribute");
   }
 
-  static cublasLtMatrixLayout_t layout(const Types& types, int rows, int columns, int batch) {
+  static cublasLtMatrixLayout_t layout(cudaDataType_t type, int rows, int columns, int batch) {
     cublasLtMatrixLayout_t made = nullptr;
-    check_blas(cublasLtMatrixLayoutCreate(&made, types.data, static_cast<std::uint64_t>(rows),
+    check_blas(cublasLtMatrixLayoutCreate(&made, type, static_cast<std::uint64_t>(rows),
                                           static_cast<std::uint64_t>(columns), rows),
                "cublasLtMatrixLayoutCreate");
     const std::int64_t stride = std::int64_t{rows} * columns;
@@ -112,9 +133,9 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Description& descript
     cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
+  // Partial sums are combined in a fixed order and in the type that is computed in.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
-                                 CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -133,69 +154,121 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Description& descript
 
 }  // namespace
 
+struct GemmAlgorithms::Plan {
+  Description description;
+  cublasLtMatmulAlgo_t algorithm = {};
+};
+
 GemmAlgorithms::GemmAlgorithms() {
   check_blas(cublasLtCreate(&handle_), "cublasLtCreate");
 }
 GemmAlgorithms::~GemmAlgorithms() {
+  plans_.clear();
   cublasLtDestroy(handle_);
+  for (void* workspace : idle_workspaces_) static_cast<void>(cudaFree(workspace));
+}
+
+void* GemmAlgorithms::take_workspace() {
+  if (!idle_workspaces_.empty()) {
+    void* workspace = idle_workspaces_.back();
+    idle_workspaces_.pop_back();
+    return workspace;
+  }
+  // The first product of a stream may be a captured one, in which the driver refuses to allocate.
+  void* workspace = nullptr;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
+  const cudaError_t status = cudaMalloc(&workspace, workspace_bytes);
+  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
+  CGCONFORM_CUDA_TRY(status);
+  return workspace;
+}
+
+GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key, const GemmParams& params) {
+  std::unique_ptr<Plan>& plan = plans_[key];
+  if (!plan) {
+    const auto [operand, result, epilogue, alignment] =
+        std::tuple{std::get<6>(key), std::get<7>(key), std::get<8>(key), std::get<9>(key)};
+    std::unique_ptr<Plan> made(new Plan{{params, types_of(operand, result), epilogue}});
+    made->algorithm = choose(handle_, made->description, alignment);
+    plan = std::move(made);
+  }
+  return *plan;
 }
 
 GemmEngine::GemmEngine(std::shared_ptr<GemmAlgorithms> algorithms)
     : algorithms_(std::move(algorithms)) {}
 
 GemmEngine::~GemmEngine() {
-  if (workspace_ != nullptr) static_cast<void>(cudaFree(workspace_));
+  if (workspace_ == nullptr) return;
+  // A stream that does not end in order, or captures, keeps the memory from being used again.
+  if (cudaStreamSynchronize(stream_) == cudaSuccess) {
+    algorithms_->give_back(workspace_);
+  } else {
+    static_cast<void>(cudaGetLastError());
+    static_cast<void>(cudaFree(workspace_));
+  }
 }
 
-void* GemmEngine::workspace() {
-  if (workspace_ != nullptr) return workspace_;
-  // The first product of a stream may be a captured one, in which the driver refuses to allocate.
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
-  const cudaError_t status = cudaMalloc(&workspace_, workspace_bytes);
-  CGCONFORM_CUDA_TRY(cudaThreadExchangeStreamCaptureMode(&mode));
-  CGCONFORM_CUDA_TRY(status);
+void* GemmEngine::workspace(cudaStream_t stream) {
+  if (workspace_ == nullptr) workspace_ = algorithms_->take_workspace();
+  stream_ = stream;
   return workspace_;
 }
 
-void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const TensorView& a,
-                          const TensorView& b, double beta, cudaStream_t stream) {
-  const Types types = types_of(c.dtype);
-  const Description description(params, types);
-  const std::uint32_t alignment =
-      std::min({alignment_of(a.data), alignment_of(b.data), alignment_of(c.data)});
-  const GemmAlgorithms::Key key{params.batch,       params.m,           params.n, params.k,
-                                params.transpose_a, params.transpose_b, c.dtype,  alignment};
-  auto chosen = algorithms_->chosen_.find(key);
-  if (chosen == algorithms_->chosen_.end()) {
-    chosen = algorithms_->chosen_.emplace(key, choose(algorithms_->handle_, description, alignment))
-                 .first;
+void* GemmEngine::scratch(std::int64_t bytes, cudaStream_t stream) {
+  if (static_cast<std::size_t>(bytes) > workspace_bytes) {
+    throw DeviceError(ErrorCategory::memory_allocation, "scratch",
+                      fmt::format("{} bytes wanted of a workspace of {}", bytes, workspace_bytes));
   }
-  const auto call = [&](const void* alpha, const void* scale) {
-    check_blas(cublasLtMatmul(algorithms_->handle_, description.operation(), alpha, b.data,
-                              description.b(), a.data, description.a(), scale, c.data,
-                              description.c(), c.data, description.c(), &chosen->second,
-                              workspace(), workspace_bytes, stream),
+  return workspace(stream);
+}
+
+void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const TensorView& a,
+                          const TensorView& b, GemmEpilogue epilogue, const TensorView& bias,
+                          cudaStream_t stream) {
+  std::uint32_t alignment =
+      std::min({alignment_of(a.data), alignment_of(b.data), alignment_of(c.data)});
+  if (bias.valid()) alignment = std::min(alignment, alignment_of(bias.data));
+  const GemmAlgorithms::Key key{params.batch,       params.m,           params.n, params.k,
+                                params.transpose_a, params.transpose_b, a.dtype,  c.dtype,
+                                epilogue,           alignment};
+  GemmAlgorithms::Plan& plan = algorithms_->plan(key, params);
+  if (epilogue == GemmEpilogue::bias) plan.description.set_bias(bias.data);
+  const auto call = [&](const void* alpha, const void* beta) {
+    check_blas(cublasLtMatmul(algorithms_->handle_, plan.description.operation(), alpha, b.data,
+                              plan.description.b(), a.data, plan.description.a(), beta, c.data,
+                              plan.description.c(), c.data, plan.description.c(), &plan.algorithm,
+                              workspace(stream), workspace_bytes, stream),
                "cublasLtMatmul");
   };
-  if (c.dtype == DType::fp64) {
-    const double alpha = params.alpha;
-    call(&alpha, &beta);
+  const float beta = epilogue == GemmEpilogue::accumulate ? 1.0F : 0.0F;
+  if (a.dtype == DType::fp64) {
+    const double wide_alpha = params.alpha;
+    const double wide_beta = beta;
+    call(&wide_alpha, &wide_beta);
   } else {
-    const float alpha = params.alpha;
-    const auto narrow_beta = static_cast<float>(beta);
-    call(&alpha, &narrow_beta);
+    call(&params.alpha, &beta);
   }
 }
 
 void gemm(const OpCall& call, const LaunchContext& context) {
   context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
-                         call.operand(2), 0.0, context.stream);
+                         call.operand(2), GemmEpilogue::none, {}, context.stream);
 }
 
 void gemm_accumulate(const OpCall& call, const LaunchContext& context) {
   context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
-                         call.operand(2), 1.0, context.stream);
+                         call.operand(2), GemmEpilogue::accumulate, {}, context.stream);
+}
+
+void gemm_bias(const OpCall& call, const LaunchContext& context) {
+  // cuBLASLt has no bias epilogue in fp64.
+  const bool fused = call.operand(0).dtype != DType::fp64;
+  context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
+                         call.operand(2), fused ? GemmEpilogue::bias : GemmEpilogue::none,
+                         fused ? call.operand(3) : TensorView{}, context.stream);
+  if (!fused) add_bias_in_place(call.operand(0), call.operand(3), context);
 }
 
 }  // namespace cgconform::workloads::cuda

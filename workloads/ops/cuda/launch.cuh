@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "workloads/device/errors.hpp"
@@ -12,6 +15,24 @@
 namespace cgconform::workloads::cuda {
 
 constexpr int threads_per_block = 256;
+constexpr int warp_size = 32;
+
+template <typename T>
+constexpr bool is_sixteen_bit = std::is_same_v<T, __nv_bfloat16> || std::is_same_v<T, __half>;
+
+/// What is computed in for elements of type T: fp32 for the 16-bit types.
+template <typename T>
+using Arithmetic = std::conditional_t<is_sixteen_bit<T>, float, T>;
+
+/// The element in the type that is computed in, and back, rounded to nearest even.
+template <typename T>
+__device__ Arithmetic<T> widened(T value) {
+  return static_cast<Arithmetic<T>>(value);
+}
+template <typename T>
+__device__ T narrowed(Arithmetic<T> value) {
+  return static_cast<T>(value);
+}
 
 template <typename T>
 T* elements(const OpCall& call, std::size_t index) {
@@ -22,18 +43,26 @@ inline std::int64_t extent(const OpCall& call, std::size_t index, int axis) {
   return call.operand(index).shape[axis];
 }
 
-/// Runs the kernel of the first operand's type. Throws DeviceError for types without one.
-inline void launch_typed(const OpCall& call, const LaunchContext& context, CudaKernel fp32,
-                         CudaKernel fp64) {
-  switch (call.operand(0).dtype) {
+/// One instance of a kernel's template for each floating type, for `launch_typed`.
+#define CGCONFORM_FLOATING_KERNELS(kernel) \
+  kernel<float>, kernel<double>, kernel<__nv_bfloat16>, kernel<__half>
+
+/// Runs the kernel of the type of operand `index`. Throws DeviceError for types without one.
+inline void launch_typed(const OpCall& call, const LaunchContext& context, std::size_t index,
+                         CudaKernel fp32, CudaKernel fp64, CudaKernel bf16, CudaKernel fp16) {
+  switch (call.operand(index).dtype) {
     case DType::fp32:
       return fp32(call, context);
     case DType::fp64:
       return fp64(call, context);
+    case DType::bf16:
+      return bf16(call, context);
+    case DType::fp16:
+      return fp16(call, context);
     default:
       throw DeviceError(ErrorCategory::not_supported, std::string(call.op->name),
                         "op " + std::string(call.op->name) + " has no CUDA kernel for " +
-                            std::string(dtype_name(call.operand(0).dtype)));
+                            std::string(dtype_name(call.operand(index).dtype)));
   }
 }
 
@@ -46,46 +75,63 @@ __global__ void for_each_kernel(std::int64_t count, Body body) {
   }
 }
 
+/// Blocks for so many items of work; a thread takes several where there are very many.
+inline unsigned grid_for(std::int64_t items) {
+  constexpr std::int64_t most_blocks = 4096;
+  const std::int64_t blocks = (items + threads_per_block - 1) / threads_per_block;
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+
 /// Runs body(i) for i in [0, count), each by one thread.
 template <typename Body>
 void for_each(std::int64_t count, const LaunchContext& context, Body body) {
   if (count == 0) return;
-  constexpr std::int64_t most_blocks = 4096;
-  const std::int64_t blocks = (count + threads_per_block - 1) / threads_per_block;
-  const auto grid = static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
-  for_each_kernel<<<grid, threads_per_block, 0, context.stream>>>(count, body);
+  for_each_kernel<<<grid_for(count), threads_per_block, 0, context.stream>>>(count, body);
 }
 
-/// Sum over the block in a fixed tree, so that the result never depends on timing. Every thread
-/// gets it. The block has threads_per_block threads.
+template <typename T>
+__device__ T larger(T a, T b) {
+  return a > b ? a : b;
+}
+
+/// Combines the values of a block's threads in a fixed tree, so that the result never depends on
+/// timing. Every thread gets it. The block is a multiple of a warp.
+template <typename T, typename Combine>
+__device__ T block_reduce(T value, Combine combine) {
+  __shared__ T warps[warp_size];
+  for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+    value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+  }
+  if (threadIdx.x % warp_size == 0) warps[threadIdx.x / warp_size] = value;
+  __syncthreads();
+  T result = warps[0];
+  for (int warp = 1; warp < static_cast<int>(blockDim.x) / warp_size; ++warp) {
+    result = combine(result, warps[warp]);
+  }
+  __syncthreads();
+  return result;
+}
+
+struct Plus {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct Larger {
+  template <typename T>
+  __device__ T operator()(T a, T b) const {
+    return larger(a, b);
+  }
+};
+
 template <typename T>
 __device__ T block_sum(T value) {
-  __shared__ T shared[threads_per_block];
-  shared[threadIdx.x] = value;
-  __syncthreads();
-  for (int half = threads_per_block / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) shared[threadIdx.x] += shared[threadIdx.x + half];
-    __syncthreads();
-  }
-  const T total = shared[0];
-  __syncthreads();
-  return total;
+  return block_reduce(value, Plus{});
 }
-
 template <typename T>
 __device__ T block_max(T value) {
-  __shared__ T shared[threads_per_block];
-  shared[threadIdx.x] = value;
-  __syncthreads();
-  for (int half = threads_per_block / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half && shared[threadIdx.x + half] > shared[threadIdx.x]) {
-      shared[threadIdx.x] = shared[threadIdx.x + half];
-    }
-    __syncthreads();
-  }
-  const T largest = shared[0];
-  __syncthreads();
-  return largest;
+  return block_reduce(value, Larger{});
 }
 
 template <typename Body>

@@ -19,6 +19,17 @@ __device__ void add_to(std::uint64_t* target, std::uint64_t value) {
   atomicAdd(reinterpret_cast<unsigned long long*>(target), static_cast<unsigned long long>(value));
 }
 
+/// Which count of CompareOutcome::ulp_histogram a distance belongs to.
+__device__ int ulp_bucket(long long ulps) {
+  constexpr auto limits = ulp_limits;
+  int bucket = 0;
+  while (bucket + 1 < static_cast<int>(limits.size()) &&
+         ulps > limits[static_cast<std::size_t>(bucket)]) {
+    ++bucket;
+  }
+  return bucket;
+}
+
 /// Non-negative doubles are ordered as their bit patterns.
 __device__ void raise_to(double* target, double value) {
   atomicMax(reinterpret_cast<long long*>(target), __double_as_longlong(value));
@@ -37,8 +48,25 @@ struct BitsOf<double> {
   static __device__ Type get(double value) { return __double_as_longlong(value); }
 };
 
+template <>
+struct BitsOf<__nv_bfloat16> {
+  using Type = std::int16_t;
+  static __device__ Type get(__nv_bfloat16 value) { return __bfloat16_as_short(value); }
+};
+template <>
+struct BitsOf<__half> {
+  using Type = std::int16_t;
+  static __device__ Type get(__half value) { return __half_as_short(value); }
+};
+
+/// The value as a double; integers may be rounded.
 template <typename T>
-constexpr bool is_floating = false;
+__device__ double number(T value) {
+  return static_cast<double>(widened(value));
+}
+
+template <typename T>
+constexpr bool is_floating = is_sixteen_bit<T>;
 template <>
 constexpr bool is_floating<float> = true;
 template <>
@@ -48,9 +76,9 @@ template <typename T>
 __device__ long long ulp_distance(T a, T b) {
   constexpr long long largest = 0x7FFFFFFFFFFFFFFFLL;
   using Bits = typename BitsOf<T>::Type;
-  constexpr Bits lowest = static_cast<Bits>(Bits{1} << (sizeof(Bits) * 8 - 1));
-  const Bits raw_a = BitsOf<T>::get(a);
-  const Bits raw_b = BitsOf<T>::get(b);
+  constexpr long long lowest = static_cast<long long>(~0ULL << (sizeof(Bits) * 8 - 1));
+  const long long raw_a = BitsOf<T>::get(a);
+  const long long raw_b = BitsOf<T>::get(b);
   const long long left = raw_a < 0 ? lowest - raw_a : raw_a;
   const long long right = raw_b < 0 ? lowest - raw_b : raw_b;
   if ((left < 0) != (right < 0)) {
@@ -73,14 +101,33 @@ __device__ bool same_bits(T a, T b) {
 template <typename T>
 __device__ bool is_close(T expected, T actual, const CompareParams& params) {
   if constexpr (is_floating<T>) {
-    if (isnan(expected) || isnan(actual)) return isnan(expected) && isnan(actual);
-    if (isinf(expected) || isinf(actual)) return expected == actual;
-    const double wanted = static_cast<double>(expected);
-    return fabs(static_cast<double>(actual) - wanted) <=
-           params.absolute + params.relative * fabs(wanted);
+    const double wanted = number(expected);
+    const double seen = number(actual);
+    if (isnan(wanted) || isnan(seen)) return isnan(wanted) && isnan(seen);
+    if (isinf(wanted) || isinf(seen)) return wanted == seen;
+    return fabs(seen - wanted) <= params.absolute + params.relative * fabs(wanted);
   } else {
     return expected == actual;
   }
+}
+
+/// Tensors up to so many elements are compared in one launch.
+constexpr std::int64_t elements_of_one_block = 16384;
+
+__device__ void begin_outcome(CompareOutcome* outcome, std::int64_t count) {
+  *outcome = CompareOutcome{};
+  outcome->element_count = count;
+  outcome->first_bad_index = 0x7FFFFFFFFFFFFFFFLL;
+}
+
+template <typename T>
+__device__ void end_outcome(CompareOutcome* outcome, const T* expected, const T* actual) {
+  if (outcome->bad_count == 0) {
+    outcome->first_bad_index = -1;
+    return;
+  }
+  outcome->expected = number(expected[outcome->first_bad_index]);
+  outcome->actual = number(actual[outcome->first_bad_index]);
 }
 
 template <typename T>
@@ -90,40 +137,44 @@ void compare_elements(const OpCall& call, const LaunchContext& context) {
   const T* actual = elements<T>(call, 2);
   auto* outcome = static_cast<CompareOutcome*>(call.operand(0).data);
   const std::int64_t count = call.operand(1).elements();
-  for_each(1, context, [=] __device__(std::int64_t) {
-    *outcome = CompareOutcome{};
-    outcome->element_count = count;
-    outcome->first_bad_index = 0x7FFFFFFFFFFFFFFFLL;
-  });
-  for_each(count, context, [=] __device__(std::int64_t i) {
+  const auto compare_one = [=] __device__(std::int64_t i) {
     const T want = expected[i];
     const T got = actual[i];
     if (params.bitwise ? same_bits(want, got) : is_close(want, got, params)) return;
     add_to(reinterpret_cast<std::uint64_t*>(&outcome->bad_count), 1);
     atomicMin(reinterpret_cast<long long*>(&outcome->first_bad_index), static_cast<long long>(i));
-    const double wanted = static_cast<double>(want);
-    double difference = fabs(static_cast<double>(got) - wanted);
+    const double wanted = number(want);
+    const double seen = number(got);
+    double difference = fabs(seen - wanted);
     if (isnan(difference)) difference = __longlong_as_double(0x7FF0000000000000LL);
     raise_to(&outcome->max_abs, difference);
     const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / fabs(wanted);
     raise_to(&outcome->max_rel, isnan(relative) ? difference : relative);
     if constexpr (is_floating<T>) {
-      if (isnan(want) != isnan(got)) {
+      if (isnan(wanted) != isnan(seen)) {
         add_to(reinterpret_cast<std::uint64_t*>(&outcome->nan_mismatch_count), 1);
       }
-      if (!isnan(want) && !isnan(got)) {
-        atomicMax(reinterpret_cast<long long*>(&outcome->max_ulp), ulp_distance(want, got));
+      if (!isnan(wanted) && !isnan(seen)) {
+        const long long ulps = ulp_distance(want, got);
+        atomicMax(reinterpret_cast<long long*>(&outcome->max_ulp), ulps);
+        add_to(reinterpret_cast<std::uint64_t*>(outcome->ulp_histogram.data() + ulp_bucket(ulps)),
+               1);
       }
     }
-  });
-  for_each(1, context, [=] __device__(std::int64_t) {
-    if (outcome->bad_count == 0) {
-      outcome->first_bad_index = -1;
-      return;
-    }
-    outcome->expected = static_cast<double>(expected[outcome->first_bad_index]);
-    outcome->actual = static_cast<double>(actual[outcome->first_bad_index]);
-  });
+  };
+  if (count <= elements_of_one_block) {
+    for_each_row(1, context, [=] __device__(std::int64_t) {
+      if (threadIdx.x == 0) begin_outcome(outcome, count);
+      __syncthreads();
+      for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) compare_one(i);
+      __syncthreads();
+      if (threadIdx.x == 0) end_outcome(outcome, expected, actual);
+    });
+    return;
+  }
+  for_each(1, context, [=] __device__(std::int64_t) { begin_outcome(outcome, count); });
+  for_each(count, context, compare_one);
+  for_each(1, context, [=] __device__(std::int64_t) { end_outcome(outcome, expected, actual); });
 }
 
 }  // namespace
@@ -158,8 +209,9 @@ void compare(const OpCall& call, const LaunchContext& context) {
     case DType::uint8:
       return compare_elements<std::uint8_t>(call, context);
     case DType::bf16:
+      return compare_elements<__nv_bfloat16>(call, context);
     case DType::fp16:
-      return compare_elements<std::uint16_t>(call, context);
+      return compare_elements<__half>(call, context);
   }
 }
 

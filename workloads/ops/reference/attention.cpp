@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "workloads/ops/reference/kernel_access.hpp"
 #include "workloads/ops/reference/kernels.hpp"
@@ -56,22 +57,27 @@ void merge_heads(const OpCall& call) {
 void causal_softmax_forward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    const auto scale = static_cast<T>(call.params.as<SoftmaxParams>().scale);
+    using A = Arithmetic<T>;
+    const auto scale = static_cast<A>(call.params.as<SoftmaxParams>().scale);
     const std::int64_t length = extent(call, 0, 2);
     const std::int64_t rows = call.operand(0).elements() / length;
+    std::vector<A> powers(static_cast<std::size_t>(length));
     for (std::int64_t row = 0; row < rows; ++row) {
       T* probabilities = elements<T>(call, 0) + row * length;
       const T* scores = elements<T>(call, 1) + row * length;
       const std::int64_t visible = row % length + 1;
-      T largest = scores[0] * scale;
+      A largest = scores[0] * scale;
       for (std::int64_t i = 1; i < visible; ++i) largest = std::max(largest, scores[i] * scale);
-      T sum = 0;
+      A sum = 0;
       for (std::int64_t i = 0; i < visible; ++i) {
-        probabilities[i] = std::exp(scores[i] * scale - largest);
-        sum += probabilities[i];
+        A& power = powers[static_cast<std::size_t>(i)];
+        power = std::exp(scores[i] * scale - largest);
+        sum += power;
       }
-      for (std::int64_t i = 0; i < visible; ++i) probabilities[i] /= sum;
-      std::fill(probabilities + visible, probabilities + length, T{0});
+      for (std::int64_t i = 0; i < visible; ++i) {
+        probabilities[i] = static_cast<T>(powers[static_cast<std::size_t>(i)] / sum);
+      }
+      std::fill(probabilities + visible, probabilities + length, T{});
     }
   });
 }
@@ -79,17 +85,20 @@ void causal_softmax_forward(const OpCall& call) {
 void causal_softmax_backward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    const auto scale = static_cast<T>(call.params.as<SoftmaxParams>().scale);
+    using A = Arithmetic<T>;
+    const auto scale = static_cast<A>(call.params.as<SoftmaxParams>().scale);
     const std::int64_t length = extent(call, 0, 2);
     const std::int64_t rows = call.operand(0).elements() / length;
     for (std::int64_t row = 0; row < rows; ++row) {
       T* grad_scores = elements<T>(call, 0) + row * length;
       const T* grad_probabilities = elements<T>(call, 1) + row * length;
       const T* probabilities = elements<T>(call, 2) + row * length;
-      T dot = 0;
-      for (std::int64_t i = 0; i < length; ++i) dot += grad_probabilities[i] * probabilities[i];
-      for (std::int64_t i = 0; i < length; ++i) {
-        grad_scores[i] = scale * probabilities[i] * (grad_probabilities[i] - dot);
+      const std::int64_t visible = row % length + 1;
+      A dot = 0;
+      for (std::int64_t i = 0; i < visible; ++i) dot += grad_probabilities[i] * probabilities[i];
+      std::fill(grad_scores + visible, grad_scores + length, T{});
+      for (std::int64_t i = 0; i < visible; ++i) {
+        grad_scores[i] = static_cast<T>(scale * probabilities[i] * (grad_probabilities[i] - dot));
       }
     }
   });

@@ -15,12 +15,13 @@ void drop(const OpCall& call, std::uint64_t seed, std::uint64_t offset) {
     T* output = elements<T>(call, 0);
     auto* mask = elements<std::uint8_t>(call, 1);
     const T* x = elements<T>(call, 3);
-    const T scale = T{1} / (T{1} - static_cast<T>(params.probability));
+    using A = Arithmetic<T>;
+    const A scale = A{1} / (A{1} - static_cast<A>(params.probability));
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
       const auto index = static_cast<std::uint64_t>(i);
       const std::uint32_t word = philox(seed, offset, index / 4)[index % 4];
       mask[i] = uniform(word) >= static_cast<double>(params.probability) ? 1 : 0;
-      output[i] = mask[i] != 0 ? x[i] * scale : T{0};
+      output[i] = mask[i] != 0 ? static_cast<T>(x[i] * scale) : T{};
     }
   });
 }
@@ -45,9 +46,10 @@ void dropout_backward(const OpCall& call) {
     T* grad_x = elements<T>(call, 0);
     const T* grad_output = elements<T>(call, 1);
     const auto* mask = elements<const std::uint8_t>(call, 2);
-    const T scale = T{1} / (T{1} - static_cast<T>(probability));
+    using A = Arithmetic<T>;
+    const A scale = A{1} / (A{1} - static_cast<A>(probability));
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      grad_x[i] = mask[i] != 0 ? grad_output[i] * scale : T{0};
+      grad_x[i] = mask[i] != 0 ? static_cast<T>(grad_output[i] * scale) : T{};
     }
   });
 }

@@ -28,7 +28,9 @@ void add(const OpCall& call) {
     T* sum = elements<T>(call, 0);
     const T* a = elements<T>(call, 1);
     const T* b = elements<T>(call, 2);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) sum[i] = a[i] + b[i];
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      sum[i] = static_cast<T>(a[i] + b[i]);
+    }
   });
 }
 
@@ -37,26 +39,32 @@ void accumulate(const OpCall& call) {
     using T = decltype(type);
     T* destination = elements<T>(call, 0);
     const T* source = elements<T>(call, 1);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) destination[i] += source[i];
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      destination[i] = static_cast<T>(destination[i] + source[i]);
+    }
   });
 }
 
 void scale(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    const auto factor = static_cast<T>(call.params.as<FactorParams>().factor);
+    const auto factor = static_cast<Arithmetic<T>>(call.params.as<FactorParams>().factor);
     T* x = elements<T>(call, 0);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) x[i] *= factor;
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      x[i] = static_cast<T>(x[i] * factor);
+    }
   });
 }
 
 void axpy(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    const auto factor = static_cast<T>(call.params.as<FactorParams>().factor);
+    const auto factor = static_cast<Arithmetic<T>>(call.params.as<FactorParams>().factor);
     T* y = elements<T>(call, 0);
     const T* x = elements<T>(call, 1);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) y[i] += factor * x[i];
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      y[i] = static_cast<T>(y[i] + factor * x[i]);
+    }
   });
 }
 
@@ -66,22 +74,40 @@ void add_bias(const OpCall& call) {
     T* x = elements<T>(call, 0);
     const T* bias = elements<T>(call, 1);
     const std::int64_t columns = call.operand(1).elements();
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) x[i] += bias[i % columns];
+    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+      x[i] = static_cast<T>(x[i] + bias[i % columns]);
+    }
   });
 }
 
 void bias_grad(const OpCall& call) {
-  with_floating_type(call, 0, [&](auto type) {
+  with_floating_type(call, 1, [&](auto type) {
     using T = decltype(type);
-    T* grad_bias = elements<T>(call, 0);
+    using A = Arithmetic<T>;
+    A* grad_bias = elements<A>(call, 0);
     const T* grad_output = elements<T>(call, 1);
     const std::int64_t columns = call.operand(0).elements();
     const std::int64_t rows = call.operand(1).elements() / columns;
     for (std::int64_t column = 0; column < columns; ++column) {
-      T sum = 0;
+      A sum = 0;
       for (std::int64_t row = 0; row < rows; ++row) sum += grad_output[row * columns + column];
       grad_bias[column] += sum;
     }
+  });
+}
+
+void cast(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto destination_type) {
+    using Destination = decltype(destination_type);
+    with_floating_type(call, 1, [&](auto source_type) {
+      using Source = decltype(source_type);
+      auto* destination = elements<Destination>(call, 0);
+      const auto* source = elements<Source>(call, 1);
+      for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
+        const auto value = static_cast<Arithmetic<Source>>(source[i]);
+        destination[i] = static_cast<Destination>(static_cast<Arithmetic<Destination>>(value));
+      }
+    });
   });
 }
 
@@ -91,7 +117,8 @@ void gelu_forward(const OpCall& call) {
     T* output = elements<T>(call, 0);
     const T* x = elements<T>(call, 1);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      output[i] = x[i] * normal_distribution(x[i]);
+      const Arithmetic<T> value = x[i];
+      output[i] = static_cast<T>(value * normal_distribution(value));
     }
   });
 }
@@ -103,8 +130,9 @@ void gelu_backward(const OpCall& call) {
     const T* grad_output = elements<T>(call, 1);
     const T* x = elements<T>(call, 2);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      const T slope = normal_distribution(x[i]) + x[i] * normal_density(x[i]);
-      grad_x[i] = grad_output[i] * slope;
+      const Arithmetic<T> value = x[i];
+      const Arithmetic<T> slope = normal_distribution(value) + value * normal_density(value);
+      grad_x[i] = static_cast<T>(grad_output[i] * slope);
     }
   });
 }

@@ -30,8 +30,9 @@ void fill_normal(const OpCall& call) {
       const auto words = philox(params.seed, params.offset, static_cast<std::uint64_t>(i));
       const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(words[0])));
       const double normal = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
-      output[i] = static_cast<T>(static_cast<float>(
-          static_cast<double>(params.mean) + static_cast<double>(params.deviation) * normal));
+      const auto value = static_cast<float>(static_cast<double>(params.mean) +
+                                            static_cast<double>(params.deviation) * normal);
+      output[i] = static_cast<T>(value);
     }
   });
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "matrix/error.hpp"
+#include "workloads/device/sixteen_bit.hpp"
 #include "workloads/ops/op.hpp"
 
 namespace cgconform::workloads::reference {
@@ -28,6 +29,10 @@ void with_floating_type(const OpCall& call, std::size_t index, Kernel&& kernel) 
       return kernel(float{});
     case DType::fp64:
       return kernel(double{});
+    case DType::bf16:
+      return kernel(BFloat16{});
+    case DType::fp16:
+      return kernel(Float16{});
     default:
       throw InternalError("op " + std::string(call.op->name) + " has no reference kernel for " +
                           std::string(dtype_name(call.operand(index).dtype)));

@@ -8,6 +8,7 @@ namespace cgconform::workloads::reference {
 
 void gemm(const OpCall& call);
 void gemm_accumulate(const OpCall& call);
+void gemm_bias(const OpCall& call);
 
 void add(const OpCall& call);
 void accumulate(const OpCall& call);
@@ -15,6 +16,7 @@ void scale(const OpCall& call);
 void axpy(const OpCall& call);
 void add_bias(const OpCall& call);
 void bias_grad(const OpCall& call);
+void cast(const OpCall& call);
 void gelu_forward(const OpCall& call);
 void gelu_backward(const OpCall& call);
 
@@ -43,6 +45,8 @@ void cross_entropy_backward(const OpCall& call);
 void sgd_step(const OpCall& call);
 void adam_step(const OpCall& call);
 void advance_step(const OpCall& call);
+void unscale_gradients(const OpCall& call);
+void update_loss_scale(const OpCall& call);
 
 void checksum(const OpCall& call);
 void compare(const OpCall& call);

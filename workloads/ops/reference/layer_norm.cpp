@@ -10,7 +10,8 @@ namespace cgconform::workloads::reference {
 void layer_norm_forward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    const auto epsilon = static_cast<T>(call.params.as<LayerNormParams>().epsilon);
+    using A = Arithmetic<T>;
+    const auto epsilon = static_cast<A>(call.params.as<LayerNormParams>().epsilon);
     const std::int64_t rows = extent(call, 3, 0);
     const std::int64_t columns = extent(call, 3, 1);
     const T* gamma = elements<T>(call, 4);
@@ -19,17 +20,18 @@ void layer_norm_forward(const OpCall& call) {
       T* output = elements<T>(call, 0) + row * columns;
       T* normalised = elements<T>(call, 1) + row * columns;
       const T* x = elements<T>(call, 3) + row * columns;
-      T mean = 0;
+      A mean = 0;
       for (std::int64_t i = 0; i < columns; ++i) mean += x[i];
-      mean /= static_cast<T>(columns);
-      T variance = 0;
+      mean /= static_cast<A>(columns);
+      A variance = 0;
       for (std::int64_t i = 0; i < columns; ++i) variance += (x[i] - mean) * (x[i] - mean);
-      variance /= static_cast<T>(columns);
-      const T reciprocal = T{1} / std::sqrt(variance + epsilon);
-      elements<T>(call, 2)[row] = reciprocal;
+      variance /= static_cast<A>(columns);
+      const A reciprocal = A{1} / std::sqrt(variance + epsilon);
+      elements<A>(call, 2)[row] = reciprocal;
       for (std::int64_t i = 0; i < columns; ++i) {
-        normalised[i] = (x[i] - mean) * reciprocal;
-        output[i] = normalised[i] * gamma[i] + beta[i];
+        const A value = (x[i] - mean) * reciprocal;
+        normalised[i] = static_cast<T>(value);
+        output[i] = static_cast<T>(value * gamma[i] + beta[i]);
       }
     }
   });
@@ -38,35 +40,36 @@ void layer_norm_forward(const OpCall& call) {
 void layer_norm_backward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
+    using A = Arithmetic<T>;
     const std::int64_t rows = extent(call, 3, 0);
     const std::int64_t columns = extent(call, 3, 1);
-    T* grad_gamma = elements<T>(call, 1);
-    T* grad_beta = elements<T>(call, 2);
+    A* grad_gamma = elements<A>(call, 1);
+    A* grad_beta = elements<A>(call, 2);
     const T* gamma = elements<T>(call, 6);
     for (std::int64_t row = 0; row < rows; ++row) {
       T* grad_x = elements<T>(call, 0) + row * columns;
       const T* grad_output = elements<T>(call, 3) + row * columns;
       const T* normalised = elements<T>(call, 4) + row * columns;
-      const T reciprocal = elements<T>(call, 5)[row];
-      T mean_grad = 0;
-      T mean_product = 0;
+      const A reciprocal = elements<A>(call, 5)[row];
+      A mean_grad = 0;
+      A mean_product = 0;
       for (std::int64_t i = 0; i < columns; ++i) {
-        const T grad = grad_output[i] * gamma[i];
+        const A grad = grad_output[i] * gamma[i];
         mean_grad += grad;
         mean_product += grad * normalised[i];
       }
-      mean_grad /= static_cast<T>(columns);
-      mean_product /= static_cast<T>(columns);
+      mean_grad /= static_cast<A>(columns);
+      mean_product /= static_cast<A>(columns);
       for (std::int64_t i = 0; i < columns; ++i) {
-        const T grad = grad_output[i] * gamma[i];
-        grad_x[i] = reciprocal * (grad - mean_grad - normalised[i] * mean_product);
+        const A grad = grad_output[i] * gamma[i];
+        grad_x[i] = static_cast<T>(reciprocal * (grad - mean_grad - normalised[i] * mean_product));
       }
     }
     for (std::int64_t i = 0; i < columns; ++i) {
-      T gamma_sum = 0;
-      T beta_sum = 0;
+      A gamma_sum = 0;
+      A beta_sum = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
-        const T grad = elements<T>(call, 3)[row * columns + i];
+        const A grad = elements<T>(call, 3)[row * columns + i];
         gamma_sum += grad * elements<T>(call, 4)[row * columns + i];
         beta_sum += grad;
       }

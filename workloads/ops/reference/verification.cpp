@@ -28,10 +28,11 @@ std::uint64_t mix(std::uint64_t value) {
 /// negative half is mirrored.
 template <typename T>
 std::int64_t ulp_distance(T a, T b) {
-  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Narrow = std::conditional_t<sizeof(T) == 2, std::int16_t, std::int32_t>;
+  using Bits = std::conditional_t<sizeof(T) == 8, std::int64_t, Narrow>;
   const auto ordered = [](T value) {
-    const auto bits = std::bit_cast<Bits>(value);
-    return static_cast<std::int64_t>(bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits);
+    const std::int64_t bits = std::bit_cast<Bits>(value);
+    return bits < 0 ? std::numeric_limits<Bits>::min() - bits : bits;
   };
   const std::int64_t left = ordered(a);
   const std::int64_t right = ordered(b);
@@ -49,32 +50,43 @@ bool same_bits(T a, T b) {
 }
 
 template <typename T>
+constexpr bool is_floating = std::is_floating_point_v<T> || is_sixteen_bit<T>;
+
+template <typename T>
 bool is_close(T expected, T actual, const CompareParams& params) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(expected) || std::isnan(actual)) {
-      return std::isnan(expected) && std::isnan(actual);
-    }
-    if (std::isinf(expected) || std::isinf(actual)) return expected == actual;
-    const double difference = std::abs(static_cast<double>(actual) - static_cast<double>(expected));
-    return difference <=
-           params.absolute + params.relative * std::abs(static_cast<double>(expected));
+  if constexpr (is_floating<T>) {
+    const auto wanted = static_cast<double>(expected);
+    const auto seen = static_cast<double>(actual);
+    if (std::isnan(wanted) || std::isnan(seen)) return std::isnan(wanted) && std::isnan(seen);
+    if (std::isinf(wanted) || std::isinf(seen)) return wanted == seen;
+    return std::abs(seen - wanted) <= params.absolute + params.relative * std::abs(wanted);
   } else {
     return expected == actual;
   }
 }
 
+/// Which count of CompareOutcome::ulp_histogram a distance belongs to.
+std::size_t ulp_bucket(std::int64_t ulps) {
+  std::size_t bucket = 0;
+  while (bucket + 1 < ulp_limits.size() && ulps > ulp_limits.at(bucket)) ++bucket;
+  return bucket;
+}
+
 template <typename T>
 void note_difference(T expected, T actual, CompareOutcome& outcome) {
   const auto wanted = static_cast<double>(expected);
-  double difference = std::abs(static_cast<double>(actual) - wanted);
+  const auto seen = static_cast<double>(actual);
+  double difference = std::abs(seen - wanted);
   if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
   outcome.max_abs = std::max(outcome.max_abs, difference);
   const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / std::abs(wanted);
   outcome.max_rel = std::max(outcome.max_rel, std::isnan(relative) ? difference : relative);
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(expected) != std::isnan(actual)) ++outcome.nan_mismatch_count;
-    if (!std::isnan(expected) && !std::isnan(actual)) {
-      outcome.max_ulp = std::max(outcome.max_ulp, ulp_distance(expected, actual));
+  if constexpr (is_floating<T>) {
+    if (std::isnan(wanted) != std::isnan(seen)) ++outcome.nan_mismatch_count;
+    if (!std::isnan(wanted) && !std::isnan(seen)) {
+      const std::int64_t ulps = ulp_distance(expected, actual);
+      outcome.max_ulp = std::max(outcome.max_ulp, ulps);
+      ++outcome.ulp_histogram.at(ulp_bucket(ulps));
     }
   }
 }
@@ -130,9 +142,9 @@ void compare(const OpCall& call) {
     case DType::uint8:
       return compare_elements<std::uint8_t>(call);
     case DType::bf16:
+      return compare_elements<BFloat16>(call);
     case DType::fp16:
-      // Compared as bit patterns: exact, without a decoded value.
-      return compare_elements<std::uint16_t>(call);
+      return compare_elements<Float16>(call);
   }
 }
 

@@ -1,0 +1,247 @@
+// Rates of the workload on a GPU, to be read beside scripts/pytorch_peer.py:
+//   the forward and backward of large layers against the machine's own large GEMM, and
+//   cells a second with exactly the legs that the peer runs.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "suites/checks/device_agreement.hpp"
+#include "suites/comparison.hpp"
+#include "suites/leg_set.hpp"
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/device/cuda/cuda_device.hpp"
+#include "workloads/ops/fill.hpp"
+#include "workloads/ops/gemm.hpp"
+#include "workloads/training/leg.hpp"
+#include "workloads/training/stage_model.hpp"
+
+namespace cgconform {
+namespace {
+
+using workloads::Buffer;
+using workloads::CachingAllocator;
+using workloads::default_pool;
+using workloads::Device;
+using workloads::DType;
+using workloads::Shape;
+using workloads::Stream;
+
+/// Milliseconds of the device for one call of `work`, on average over `repeats` after one warm-up.
+template <typename Work>
+double device_milliseconds(Device& device, Stream& stream, int repeats, Work&& work) {
+  work();
+  const auto start = device.create_event();
+  const auto end = device.create_event();
+  stream.record(*start);
+  for (int i = 0; i < repeats; ++i) work();
+  stream.record(*end);
+  end->synchronize();
+  return end->elapsed_since(*start) / repeats;
+}
+
+/// Teraflops a second of one large product in the type.
+double gemm_rate(Device& device, DType dtype) {
+  constexpr std::int64_t extent = 8192;
+  const auto stream = device.create_stream("gemm");
+  CachingAllocator allocator(device.segment_source());
+  std::vector<Buffer> operands;
+  for (const char* name : {"c", "a", "b"}) {
+    operands.emplace_back(allocator, *stream, default_pool, dtype, Shape{extent, extent}, name);
+    workloads::fill_normal(*stream, operands.back().view(), {1, operands.size(), 1.0F, 0.0F}, name);
+  }
+  const double milliseconds = device_milliseconds(device, *stream, 20, [&] {
+    workloads::gemm(*stream, operands[0].view(), operands[1].view(), false, operands[2].view(),
+                    true, "large gemm");
+  });
+  return 2.0 * extent * extent * extent / milliseconds / 1e9;
+}
+
+matrix::Cell large_cell(matrix::ParamsDtype dtype) {
+  matrix::Cell cell;
+  cell.config.params_dtype = dtype;
+  cell.config.num_layers = 2;
+  cell.config.hidden_size = 4096;
+  cell.config.num_attention_heads = 32;
+  cell.config.seq_length = 2048;
+  cell.config.micro_batch_size = 4;
+  cell.config.attention_dropout = 0.0F;
+  cell.config.hidden_dropout = 0.0F;
+  cell.shape.ffn_hidden_size = 4 * 4096;
+  return cell;
+}
+
+/// Operations of one forward and backward: six a weight of the layers' products and token, and
+/// those of causal attention, whose masked half does not count.
+double operations(const matrix::Cell& cell) {
+  const double hidden = cell.config.hidden_size;
+  const double ffn = cell.shape.ffn_hidden_size;
+  const double length = cell.config.seq_length;
+  const double tokens = length * cell.config.micro_batch_size;
+  const double weights = 4.0 * hidden * hidden + 2.0 * hidden * ffn;
+  return cell.config.num_layers * tokens * (6.0 * weights + 6.0 * hidden * length);
+}
+
+/// Teraflops a second of forward and backward of the cell's layers.
+double layer_rate(Device& device, const matrix::Cell& cell) {
+  const auto stream = device.create_stream("layers");
+  CachingAllocator allocator(device.segment_source());
+  const auto model = workloads::make_stage_model(cell, 1, 0, allocator, *stream);
+  const Shape hidden{std::int64_t{cell.config.seq_length} * cell.config.micro_batch_size,
+                     cell.config.hidden_size};
+  const DType dtype = model->parameters().front().parameter.weight.dtype;
+  const Buffer input(allocator, *stream, default_pool, dtype, hidden, "input");
+  const Buffer grad_output(allocator, *stream, default_pool, dtype, hidden, "grad_output");
+  workloads::fill_normal(*stream, input.view(), {2, 1, 1.0F, 0.0F}, "input");
+  workloads::fill_normal(*stream, grad_output.view(), {2, 2, 1.0F, 0.0F}, "grad_output");
+  const Buffer random(allocator, *stream, default_pool, DType::uint64, Shape{2}, "random");
+  stream->fill(random.view(), 0, "random");
+  const workloads::FaultSwitches no_faults;
+  workloads::LayerContext context{.stream = *stream,
+                                  .allocator = allocator,
+                                  .rng = {random.view()},
+                                  .faults = no_faults,
+                                  .label = "benchmark"};
+  const double milliseconds = device_milliseconds(device, *stream, 10, [&] {
+    std::vector<workloads::SavedActivations> saved(model->layers().size());
+    Buffer passed;
+    for (std::size_t layer = 0; layer < saved.size(); ++layer) {
+      const workloads::TensorView in = layer == 0 ? input.view() : passed.view();
+      passed = model->layers()[layer]->forward(context, in, saved[layer]);
+    }
+    for (std::size_t layer = saved.size(); layer-- > 0;) {
+      const workloads::TensorView grad =
+          layer + 1 == saved.size() ? grad_output.view() : passed.view();
+      passed = model->layers()[layer]->backward(context, grad, saved[layer]);
+    }
+  });
+  return operations(cell) / milliseconds / 1e9;
+}
+
+/// The cell of scripts/pytorch_peer.py.
+matrix::Cell peer_cell(bool full_iteration) {
+  matrix::Cell cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
+  if (full_iteration) cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 1;
+  cell.config.num_layers = 4;
+  cell.config.hidden_size = 128;
+  cell.config.num_attention_heads = 4;
+  cell.config.seq_length = 64;
+  cell.config.micro_batch_size = 2;
+  cell.config.attention_dropout = 0.0F;
+  cell.config.hidden_dropout = 0.0F;
+  cell.shape.vocab_size = 128;
+  cell.shape.ffn_hidden_size = 512;
+  cell.shape.steps = 4;
+  return cell;
+}
+
+workloads::LegRecord run(Device& device, const matrix::Cell& cell,
+                         const workloads::LegRequest& request) {
+  workloads::LegRecord record = workloads::run_leg(cell, request, {.device = device, .seed = 1});
+  if (!record.error.empty()) throw Error(record.error);
+  return record;
+}
+
+/// Runs the cell afresh, eagerly and from graphs, and compares all that both show: outputs, input
+/// gradients, losses, gradients, weights and optimizer state of every step. Prints cells a second.
+void print_cell_rate(Device& device, bool full_iteration) {
+  constexpr int repeats = 40;
+  const matrix::Cell cell = peer_cell(full_iteration);
+  const auto comparator = suites::create_device_comparator(device);
+  std::uint64_t launches = 0;
+  std::uint64_t compared = 0;
+  std::string phases;
+  const auto once = [&] {
+    phases.clear();
+    suites::ControlledComparator controlled(device, *comparator);
+    suites::LegSet legs(cell, controlled);
+    for (const auto& request : {suites::eager_leg(), suites::graph_leg()}) {
+      workloads::LegRecord record = run(device, cell, request);
+      if (request.kind == workloads::LegKind::eager) launches = record.totals.eager_launches;
+      phases += fmt::format("  {} leg:", suites::leg_name(request));
+      for (const workloads::PhaseTiming& timing : record.timings) {
+        phases += fmt::format(" {} {:.2f}", phase_name(timing.phase), timing.milliseconds);
+      }
+      phases += " ms\n";
+      legs.add(request, {.record = std::move(record), .ran = true});
+    }
+    const auto& difference = legs.difference(suites::eager_leg(), suites::graph_leg());
+    compared = controlled.comparisons();
+    if (difference.first() != nullptr) throw Error("the graph leg differs from the eager leg");
+  };
+  once();
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) once();
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  fmt::print(
+      "cells a second, {}: {:.1f} ({} launches a step in the eager leg, observation "
+      "included; {} tensors compared)\n",
+      full_iteration ? "full iteration" : "graph a layer", repeats / spent.count(),
+      launches / static_cast<std::uint64_t>(cell.shape.steps), compared);
+  fmt::print("{}", phases);
+}
+
+void print_layer_rate(Device& device, matrix::ParamsDtype dtype, DType type) {
+  const double gemm = gemm_rate(device, type);
+  const double layers = layer_rate(device, large_cell(dtype));
+  fmt::print(
+      "{}: large gemm {:.0f} TFLOP/s, forward and backward at hidden 4096 and 8192 tokens "
+      "{:.0f} TFLOP/s, ratio {:.3f}\n",
+      workloads::dtype_name(type), gemm, layers, layers / gemm);
+}
+
+/// Runs NUM-34 alone.
+void print_agreement(Device& device) {
+  suites::ScenarioContext context;
+  context.device = &device;
+  context.run_eager_leg = [](Device& chosen, const matrix::Cell& cell) {
+    return workloads::run_leg(cell, {}, {.device = chosen, .seed = 1});
+  };
+  const suites::CheckResult result = suites::checks::judge_device_agreement(context);
+  fmt::print("agreement with the reference device: {}\n", result.detail);
+}
+
+int run_all(const std::vector<std::string_view>& parts) {
+  if (workloads::cuda_device_count() == 0) {
+    fmt::print("this machine has no NVIDIA device: nothing measured\n");
+    return 0;
+  }
+  const auto device = workloads::create_cuda_device({});
+  const auto wanted = [&](std::string_view part) {
+    for (const std::string_view given : parts) {
+      if (given == part) return true;
+    }
+    return parts.empty();
+  };
+  fmt::print("{}\n", device->properties().name);
+  if (wanted("agreement")) print_agreement(*device);
+  if (wanted("layers")) {
+    print_layer_rate(*device, matrix::ParamsDtype::bf16, DType::bf16);
+    print_layer_rate(*device, matrix::ParamsDtype::fp16, DType::fp16);
+  }
+  if (wanted("cells")) {
+    print_cell_rate(*device, false);
+    print_cell_rate(*device, true);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cgconform
+
+int main(int argc, char** argv) {
+  try {
+    return cgconform::run_all({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "cuda_rates_benchmark: {}\n", error.what());
+    return 1;
+  }
+}

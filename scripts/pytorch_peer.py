@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""The job of one cgconform cell in PyTorch, to compare speeds with.
+
+Four encoder layers (hidden 128, sequence 64, batch 2, fp32), four Adam steps from a fresh model, once
+eagerly and once from CUDA graphs; then outputs, losses and weights of both are compared. Prints
+cells a second of one warm process, as `cuda_rates_benchmark cells` does for cgconform.
+"""
+
+import argparse
+import time
+
+LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY, STEPS = 4, 128, 4, 64, 2, 128, 4
+WARMUP_STEPS = 1
+
+
+def import_torch():
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit("pytorch_peer.py: PyTorch is not installed; pip install torch")
+    if not torch.cuda.is_available():
+        raise SystemExit("pytorch_peer.py: PyTorch sees no NVIDIA device")
+    return torch
+
+
+def make_model(torch):
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens = torch.nn.Embedding(VOCABULARY, HIDDEN)
+            self.positions = torch.nn.Embedding(SEQUENCE, HIDDEN)
+            self.layers = torch.nn.ModuleList(
+                torch.nn.TransformerEncoderLayer(
+                    HIDDEN, HEADS, 4 * HIDDEN, dropout=0.0, activation="gelu",
+                    batch_first=True, norm_first=True)
+                for _ in range(LAYERS))
+            self.norm = torch.nn.LayerNorm(HIDDEN)
+            self.head = torch.nn.Linear(HIDDEN, VOCABULARY, bias=False)
+            self.register_buffer("range", torch.arange(SEQUENCE))
+
+        def forward(self, tokens):
+            hidden = self.tokens(tokens) + self.positions(self.range)
+            for layer in self.layers:
+                hidden = layer(hidden)
+            return self.head(self.norm(hidden))
+
+    torch.manual_seed(1)
+    return Model().cuda()
+
+
+def make_batches(torch):
+    generator = torch.Generator().manual_seed(2)
+    shape = (STEPS, BATCH, SEQUENCE)
+    tokens = torch.randint(VOCABULARY, shape, generator=generator).cuda()
+    labels = torch.randint(VOCABULARY, shape, generator=generator).cuda()
+    return tokens, labels
+
+
+def loss_of(torch, logits, labels):
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def train(torch, graphs):
+    """Outputs and losses of every step, and the weights at the end. `graphs`: none, layer, full."""
+    model = make_model(torch)
+    tokens, labels = make_batches(torch)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, betas=(0.9, 0.95))
+    outputs, losses = [], []
+    graph = static = None
+    for step in range(STEPS):
+        optimizer.zero_grad(set_to_none=graphs != "full")
+        if graphs != "none" and step == WARMUP_STEPS:
+            if graphs == "layer":
+                sample = torch.randn(BATCH, SEQUENCE, HIDDEN, device="cuda", requires_grad=True)
+                layers = torch.cuda.make_graphed_callables(
+                    tuple(model.layers), tuple((sample.clone().requires_grad_(),) for _ in model.layers),
+                    num_warmup_iters=1)
+                model.layers = torch.nn.ModuleList(layers)
+                optimizer.zero_grad(set_to_none=True)
+            else:
+                static, graph = capture_iteration(torch, model, tokens[step], labels[step])
+        if graph is not None:
+            static["tokens"].copy_(tokens[step])
+            static["labels"].copy_(labels[step])
+            graph.replay()
+            logits, loss = static["logits"], static["loss"]
+        else:
+            logits = model(tokens[step])
+            loss = loss_of(torch, logits, labels[step])
+            loss.backward()
+        outputs.append(logits.detach().clone())
+        losses.append(loss.detach().clone())
+        del logits, loss  # what they hold of autograd belongs to this stream, not to the capture's
+        optimizer.step()
+    return outputs, losses, [weight.detach().clone() for weight in model.parameters()]
+
+
+def capture_iteration(torch, model, tokens, labels):
+    static = {"tokens": tokens.clone(), "labels": labels.clone()}
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss_of(torch, model(static["tokens"]), static["labels"]).backward()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    model.zero_grad(set_to_none=False)
+    with torch.cuda.graph(graph):
+        for weight in model.parameters():
+            weight.grad.zero_()
+        static["logits"] = model(static["tokens"])
+        static["loss"] = loss_of(torch, static["logits"], static["labels"])
+        static["loss"].backward()
+    return static, graph
+
+
+def run_cell(torch, graphs):
+    eager = train(torch, "none")
+    graphed = train(torch, graphs)
+    worst = max((a - b).abs().max() for part_a, part_b in zip(eager, graphed)
+                for a, b in zip(part_a, part_b))
+    return float(worst)
+
+
+def kernels_per_step(torch):
+    """Device kernels of one eager cell leg, divided by its steps."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as trace:
+        train(torch, "none")
+        torch.cuda.synchronize()
+    return sum(1 for event in trace.events() if event.device_type.name == "CUDA") / STEPS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cells", type=int, default=20, help="cells to time (default 20)")
+    count = parser.parse_args().cells
+    torch = import_torch()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
+    # Capture refuses work that the legacy stream waits for, so nothing may run there.
+    with torch.cuda.stream(torch.cuda.Stream()):
+        print(f"kernels a step in the eager leg: {kernels_per_step(torch):.0f}")
+        for graphs, name in (("layer", "graph a layer"), ("full", "full iteration")):
+            run_cell(torch, graphs)
+            start = time.perf_counter()
+            for _ in range(count):
+                worst = run_cell(torch, graphs)
+            rate = count / (time.perf_counter() - start)
+            print(f"cells a second, {name}: {rate:.1f} (largest difference {worst:.1e})")
+
+
+if __name__ == "__main__":
+    main()

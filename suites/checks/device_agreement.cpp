@@ -1,0 +1,287 @@
+#include "suites/checks/device_agreement.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/device/device.hpp"
+#include "workloads/device/sixteen_bit.hpp"
+#include "workloads/ops/op_cases.hpp"
+#include "workloads/training/leg_record.hpp"
+
+namespace cgconform::suites::checks {
+namespace {
+
+using workloads::Buffer;
+using workloads::Device;
+using workloads::DType;
+using workloads::LegRecord;
+using workloads::ObservedQuantity;
+using workloads::Stream;
+using workloads::TensorView;
+using Bytes = std::vector<std::byte>;
+
+/// How far apart devices may be, relative to 1 + |expected| for ops and to the largest element of
+/// the tensor for training: they add up in other orders, and round 16-bit results once more.
+struct AgreementRow {
+  DType dtype;
+  matrix::ParamsDtype params;
+  double op;
+  double training;
+};
+
+constexpr std::array agreement_rows{
+    AgreementRow{DType::fp32, matrix::ParamsDtype::fp32, 1e-5, 1e-3},
+    AgreementRow{DType::fp64, matrix::ParamsDtype::fp64, 1e-13, 1e-9},
+    AgreementRow{DType::bf16, matrix::ParamsDtype::bf16, 0x1p-7, 0.1},
+    AgreementRow{DType::fp16, matrix::ParamsDtype::fp16, 0x1p-10, 0.02},
+};
+
+/// Narrow rows and rows of whole packs of 16 bytes take other paths through kernels.
+constexpr std::array<std::int64_t, 2> row_widths{5, 64};
+
+const AgreementRow* row_of(DType dtype) {
+  const auto* row = std::find_if(agreement_rows.begin(), agreement_rows.end(),
+                                 [&](const AgreementRow& one) { return one.dtype == dtype; });
+  return row == agreement_rows.end() ? nullptr : row;
+}
+
+template <typename T>
+std::vector<double> numbers_as(const Bytes& bytes) {
+  std::vector<double> numbers;
+  for (std::size_t at = 0; at + sizeof(T) <= bytes.size(); at += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+    numbers.push_back(static_cast<double>(value));
+  }
+  return numbers;
+}
+
+std::vector<double> numbers(const Bytes& bytes, DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return numbers_as<double>(bytes);
+    case DType::bf16:
+      return numbers_as<workloads::BFloat16>(bytes);
+    case DType::fp16:
+      return numbers_as<workloads::Float16>(bytes);
+    default:
+      return numbers_as<float>(bytes);
+  }
+}
+
+bool agree(double expected, double actual, double allowed) {
+  if (std::isnan(expected) || std::isnan(actual)) return std::isnan(expected) && std::isnan(actual);
+  if (std::isinf(expected) || std::isinf(actual)) return expected == actual;
+  return std::abs(expected - actual) <= allowed;
+}
+
+/// The first element that is further off than `relative` times its scale, in words: 1 + |expected|,
+/// or the largest |expected| where `of_largest`.
+std::optional<std::string> find_difference(const std::vector<double>& expected,
+                                           const std::vector<double>& actual, double relative,
+                                           bool of_largest) {
+  if (expected.size() != actual.size()) return "tensors of other sizes";
+  double largest = 0.0;
+  for (const double value : expected) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double scale = of_largest ? largest : 1.0 + std::abs(expected[i]);
+    if (agree(expected[i], actual[i], relative * scale)) continue;
+    return fmt::format("element {}: {} on the reference device, {} here, {} apart allowed", i,
+                       expected[i], actual[i], relative * scale);
+  }
+  return std::nullopt;
+}
+
+std::vector<Bytes> run_case(Device& device, const workloads::OpCase& one) {
+  const std::unique_ptr<Stream> stream = device.create_stream("agreement");
+  workloads::CachingAllocator allocator(device.segment_source());
+  std::vector<Buffer> buffers;
+  std::vector<TensorView> views;
+  for (const workloads::OperandContent& operand : one.operands) {
+    buffers.emplace_back(allocator, *stream, workloads::default_pool, operand.dtype, operand.shape,
+                         "operand");
+    stream->upload(buffers.back().view(), operand.bytes.data(), false, "operand");
+    views.push_back(buffers.back().view());
+  }
+  one.launch(*stream, views);
+  std::vector<Bytes> results;
+  for (const TensorView& view : views) {
+    results.emplace_back(static_cast<std::size_t>(view.bytes()));
+    stream->download(results.back().data(), view);
+  }
+  return results;
+}
+
+CheckResult failed(std::string detail) {
+  return {.verdict = Verdict::fail_numeric_mismatch, .detail = std::move(detail)};
+}
+
+/// Counts what was compared; `detail` says what disagreed first.
+struct Tally {
+  std::uint64_t tensors = 0;
+  std::optional<std::string> detail;
+};
+
+void compare_case(Device& device, Device& reference, const workloads::OpCase& one, Tally& tally) {
+  // What the comparison op writes is made of its own arithmetic.
+  if (one.op->name == "compare") return;
+  const std::vector<Bytes> expected = run_case(reference, one);
+  const std::vector<Bytes> actual = run_case(device, one);
+  for (std::size_t i = 0; i < expected.size() && !tally.detail; ++i) {
+    const DType dtype = one.operands[i].dtype;
+    const AgreementRow* row = row_of(dtype);
+    ++tally.tensors;
+    std::optional<std::string> difference;
+    if (row == nullptr) {
+      if (expected[i] != actual[i]) difference = "other bytes";
+    } else {
+      difference =
+          find_difference(numbers(expected[i], dtype), numbers(actual[i], dtype), row->op, false);
+    }
+    if (difference) {
+      tally.detail = fmt::format("op {}, operand {} ({}): {}", one.op->name,
+                                 one.op->operands[i].name, dtype_name(dtype), *difference);
+    }
+  }
+}
+
+matrix::Cell training_cell(matrix::ParamsDtype dtype) {
+  matrix::Cell cell;
+  cell.config.params_dtype = dtype;
+  cell.config.num_layers = 2;
+  cell.config.hidden_size = 16;
+  cell.config.num_attention_heads = 2;
+  cell.config.seq_length = 8;
+  cell.config.micro_batch_size = 2;
+  cell.config.num_microbatches = 2;
+  cell.config.attention_dropout = 0.1F;
+  cell.config.hidden_dropout = 0.1F;
+  cell.shape.vocab_size = 32;
+  cell.shape.ffn_hidden_size = 32;
+  cell.shape.steps = 3;
+  return cell;
+}
+
+std::vector<Bytes> observed_bytes(const LegRecord& record, Device& device) {
+  const std::unique_ptr<Stream> stream = device.create_stream("agreement");
+  std::vector<Bytes> all;
+  for (const workloads::Observation& observation : record.observations) {
+    const TensorView& view = observation.snapshot.view();
+    all.emplace_back(static_cast<std::size_t>(view.bytes()));
+    stream->download(all.back().data(), view);
+  }
+  return all;
+}
+
+/// Losses of all steps are compared, and what leads to the first update; after that a rounding
+/// error may turn an update's sign where a gradient is next to nothing.
+bool is_compared(const workloads::Observation& observation) {
+  switch (observation.quantity) {
+    case ObservedQuantity::input_batch:
+    case ObservedQuantity::dropout_mask:
+    case ObservedQuantity::rng_state:
+    case ObservedQuantity::loss:
+      return true;
+    case ObservedQuantity::layer_output:
+    case ObservedQuantity::layer_grad_input:
+    case ObservedQuantity::main_grad:
+      return observation.where.step == 0;
+    default:
+      return false;
+  }
+}
+
+void compare_training(Device& device, Device& reference, const ScenarioContext& context,
+                      const AgreementRow& row, Tally& tally) {
+  const matrix::Cell cell = training_cell(row.params);
+  const LegRecord expected = context.run_eager_leg(reference, cell);
+  const LegRecord actual = context.run_eager_leg(device, cell);
+  const auto fail = [&](const std::string& detail) {
+    tally.detail = fmt::format("training in {}: {}", dtype_name(row.dtype), detail);
+  };
+  if (!expected.error.empty() || !actual.error.empty()) {
+    return fail(expected.error.empty() ? actual.error : expected.error);
+  }
+  if (expected.observations.size() != actual.observations.size()) {
+    return fail(fmt::format("{} tensors seen on the reference device, {} here",
+                            expected.observations.size(), actual.observations.size()));
+  }
+  const std::vector<Bytes> expected_bytes = observed_bytes(expected, reference);
+  const std::vector<Bytes> actual_bytes = observed_bytes(actual, device);
+  for (std::size_t i = 0; i < expected_bytes.size(); ++i) {
+    const workloads::Observation& observation = expected.observations[i];
+    if (!is_compared(observation)) continue;
+    const DType dtype = observation.snapshot.view().dtype;
+    ++tally.tensors;
+    std::optional<std::string> difference;
+    if (row_of(dtype) == nullptr) {
+      if (expected_bytes[i] != actual_bytes[i]) difference = "other bytes";
+    } else {
+      difference = find_difference(numbers(expected_bytes[i], dtype),
+                                   numbers(actual_bytes[i], dtype), row.training, true);
+    }
+    if (difference) {
+      return fail(fmt::format("step {} micro-batch {} layer {} {}: {}", observation.where.step,
+                              observation.where.microbatch, observation.where.layer,
+                              observation.where.tensor, *difference));
+    }
+  }
+}
+
+/// A difference just beyond the tolerance must be seen, and one just within it must not.
+bool control_holds(const AgreementRow& row) {
+  const std::vector<double> expected{0.0, 1.0};
+  const std::vector<double> within{0.0, 1.0 + 1.9 * row.op};
+  const std::vector<double> beyond{0.0, 1.0 + 2.1 * row.op};
+  return !find_difference(expected, within, row.op, false) &&
+         find_difference(expected, beyond, row.op, false) &&
+         find_difference(expected, {0.0, std::nan("")}, row.op, false);
+}
+
+}  // namespace
+
+CheckResult judge_agreement(Device& device, Device& reference, const ScenarioContext& context) {
+  Tally tally;
+  for (const AgreementRow& row : agreement_rows) {
+    if (!control_holds(row)) {
+      return {.verdict = Verdict::fail_suite,
+              .detail =
+                  fmt::format("the comparison's own control failed for {}", dtype_name(row.dtype))};
+    }
+    for (const std::int64_t width : row_widths) {
+      for (const workloads::OpCase& one : workloads::op_cases(row.dtype, width)) {
+        compare_case(device, reference, one, tally);
+        if (tally.detail) return failed(*tally.detail);
+      }
+    }
+  }
+  for (const AgreementRow& row : agreement_rows) {
+    compare_training(device, reference, context, row, tally);
+    if (tally.detail) return failed(*tally.detail);
+  }
+  return {.detail = fmt::format("{} tensors of ops and training steps agree with the reference "
+                                "device",
+                                tally.tensors)};
+}
+
+CheckResult judge_device_agreement(ScenarioContext& context) {
+  if (context.device->properties().kind == "reference") {
+    return {.verdict = Verdict::skip, .detail = "this run's device is the reference device"};
+  }
+  constexpr std::int64_t arena_bytes = std::int64_t{64} << 20;
+  const auto reference = workloads::create_reference_device({.arena_bytes = arena_bytes});
+  return judge_agreement(*context.device, *reference, context);
+}
+
+}  // namespace cgconform::suites::checks
