@@ -17,6 +17,9 @@ struct MemoryQuantity {
   double noise = 0.0;
   /// True where a cycle that is over must leave no more of it than there was before the first.
   bool returns_to_start = false;
+  /// True where it also holds what the communication library keeps of its messages: not judged
+  /// where ranks communicate.
+  bool counts_messages = false;
 };
 std::span<const MemoryQuantity> memory_quantities();
 
@@ -30,6 +33,6 @@ double steady_growth(std::span<const double> samples);
 /// what comes with the first cycle is a leak, but what comes with each.
 std::optional<std::string> find_growth(const workloads::MemorySample& start,
                                        std::span<const workloads::MemorySample> samples,
-                                       std::size_t warmup);
+                                       std::size_t warmup, bool communicates = false);
 
 }  // namespace cgconform::suites

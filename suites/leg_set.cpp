@@ -112,7 +112,7 @@ LegRequest unvalidated_graph_leg() {
 }
 
 LegRequest cycle_leg() {
-  constexpr std::int32_t cycles = 6;
+  constexpr std::int32_t cycles = 5;
   LegRequest request = graph_leg();
   request.cycles = cycles;
   return request;

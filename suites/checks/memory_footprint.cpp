@@ -45,6 +45,15 @@ std::string what_is_left(const MemorySample& start, const MemorySample& end) {
                      raised->end);
 }
 
+bool has_optimizer_graph_beside_layers(const LegRecord& record) {
+  const auto is_optimizer = [](const workloads::GraphRecord& graph) {
+    return graph.scope == workloads::optimizer_scope;
+  };
+  const auto is_layer = [](const workloads::GraphRecord& graph) { return graph.layer >= 0; };
+  return std::any_of(record.graphs.begin(), record.graphs.end(), is_optimizer) &&
+         std::any_of(record.graphs.begin(), record.graphs.end(), is_layer);
+}
+
 const LegRecord& leg_with_pools(JudgeContext& context, bool separate) {
   const LegRecord& own = context.legs.record(graph_leg());
   const LegRecord& other = context.legs.record(other_pools_leg());
@@ -98,7 +107,9 @@ CheckResult judge_pools(JudgeContext& context) {
   if (shared.graphs.empty() || difference.outcomes.empty()) {
     return {.verdict = Verdict::fail_coverage, .detail = "no graph used a pool"};
   }
-  if (together.graph_pools != 1) {
+  // The optimizer's graph has a pool of its own beside those of layers, whoever shares.
+  const int expected_pools = has_optimizer_graph_beside_layers(shared) ? 2 : 1;
+  if (together.graph_pools != expected_pools) {
     return {.verdict = Verdict::fail_leak,
             .detail =
                 fmt::format("{} graphs that share a pool have {} pools of {} bytes",

@@ -1,6 +1,8 @@
 #include "workloads/device/guarded_device.hpp"
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +29,14 @@ class GuardedDevice final : public Device {
   void synchronize() override { device_->synchronize(); }
   LaunchCounters counters() const override { return device_->counters(); }
   void reset_counters() override { device_->reset_counters(); }
+  ResourceUse resource_use() const override {
+    ResourceUse use = device_->resource_use();
+    use.segment_bytes += source_.bytes_in_use();
+    return use;
+  }
+  std::shared_ptr<void> create_user_object(std::function<void()> released) override {
+    return device_->create_user_object(std::move(released));
+  }
   void set_call_observer(CallObserver observer) override {
     device_->set_call_observer(std::move(observer));
   }

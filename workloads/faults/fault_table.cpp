@@ -66,6 +66,11 @@ bool layers_several_microbatches(const Cell& cell) {
   return layer_graphs(cell) && several_microbatches(cell);
 }
 
+/// Several graphs, and a host heap that holds nothing of messages.
+bool layers_of_one_rank(const Cell& cell) {
+  return layer_graphs(cell) && cell.ranks() == 1;
+}
+
 /// Two micro-batches in flight: the first stage of a pipeline runs ahead by one.
 bool layers_in_flight(const Cell& cell) {
   return layers_several_microbatches(cell) && cell.config.pipeline_model_parallel_size >= 2;
@@ -305,7 +310,7 @@ constexpr std::array table{
              "64 KiB of device memory are kept for each of a capture's first operations",
              any_graph},
     FaultRow{Fault::f30b_host_record_a_capture, "F30b", growth,
-             "a host record of 400 bytes is kept for each capture", layers_in_flight},
+             "ten host records of 400 bytes are kept for each capture", layers_of_one_rank},
     FaultRow{Fault::f30c_user_object_kept, "F30c", growth,
              "the user object of a graph is never released", any_graph},
     FaultRow{Fault::f30d_allocation_without_free, "F30d", growth,

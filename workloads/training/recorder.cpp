@@ -60,8 +60,8 @@ void Recorder::observe_parts(ObservedQuantity quantity,
     }
     auto& copy = copies[static_cast<std::size_t>(chunk - chunks.begin())];
     if (!copy) {
-      copy = std::make_shared<const Buffer>(allocator_, *stream_, pool_, chunk->dtype,
-                                            chunk->shape, "observation");
+      copy = std::make_shared<const Buffer>(allocator_, *stream_, pool_, chunk->dtype, chunk->shape,
+                                            "observation");
       stream_->copy(copy->view(), *chunk, "observe " + where.tensor);
     }
     const std::int64_t offset = data - static_cast<const std::byte*>(chunk->data);

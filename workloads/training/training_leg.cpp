@@ -53,8 +53,10 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       iteration_(context_, groups_, *model_, body_, batches_, metrics_),
       implementation_(make_capture_implementation(context_, *model_, body_, keeper_)),
       optimizer_graph_(std::make_unique<OptimizerGraph>(context_, *optimizer_, body_, keeper_)) {
-  // A timed leg does not wait for its peers; the ones judged before it have agreed.
-  if (environment.gang != nullptr && request.kind == LegKind::graph && !request.timed) {
+  // A timed leg does not wait for its peers, and messages would count as memory of a leg of cycles;
+  // the legs judged before them have agreed.
+  const bool agrees = request.kind == LegKind::graph && !request.timed && request.cycles == 0;
+  if (environment.gang != nullptr && agrees) {
     context_.launches = &launches_.emplace(*environment.gang);
   }
   context_.loss_scale = optimizer_->loss_scale();
