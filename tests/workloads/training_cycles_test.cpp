@@ -10,7 +10,7 @@ using testing::small_cell;
 
 class CycleLegs : public testing::OneRankLegs, public ::testing::WithParamInterface<CudaGraphImpl> {
  protected:
-  static constexpr LegRequest cycles{.kind = LegKind::graph, .replay_seed = 5, .cycles = 4};
+  static constexpr LegRequest cycles{.cycles = 4, .kind = LegKind::graph, .replay_seed = 5};
 };
 
 TEST_P(CycleLegs, CaptureReplayAndDestroyInEveryCycle) {
@@ -36,8 +36,8 @@ TEST_P(CycleLegs, LegsThatTrainEndWithWhatTheyStartedWith) {
   EXPECT_TRUE(record.teardown.done);
   EXPECT_GT(record.teardown.operands, 0U);
   EXPECT_TRUE(record.teardown.lost_operands.empty()) << record.teardown.lost_operands.front();
-  for (const GraphRecord& graph : record.graphs) {
-    EXPECT_GT(graph.pool_bytes, 0) << graph.name;
+  for (const GraphRecord& one : record.graphs) {
+    EXPECT_GT(one.pool_bytes, 0) << one.name;
   }
 }
 
