@@ -379,10 +379,14 @@ bool fired(const CellResult& result, std::string_view check_id) {
 
 /// The world rank that a row's failure has to name; -1 where no such rank reported.
 int world_rank_of(const SelftestRow& row, const CellResult& result) {
-  const auto report =
-      std::find_if(result.ranks.begin(), result.ranks.end(),
-                   [&](const RankReport& rank) { return rank.rank == row.failing_rank; });
-  return report == result.ranks.end() ? -1 : report->world_rank;
+  // A second attempt can run on other ranks than the first one, which a flaky cell failed in.
+  const std::vector<RankReport>& ranks = result.verdict == Verdict::flaky && !result.earlier.empty()
+                                             ? result.earlier.front().ranks
+                                             : result.ranks;
+  const auto report = std::find_if(ranks.begin(), ranks.end(), [&](const RankReport& rank) {
+    return rank.rank == row.failing_rank;
+  });
+  return report == ranks.end() ? -1 : report->world_rank;
 }
 
 }  // namespace

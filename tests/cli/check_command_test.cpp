@@ -118,7 +118,8 @@ TEST_F(CheckCommand, NamesTheDefaultsThatDecided) {
   const auto lines = json_lines(run("check --json --ruleset mcore-0.20 " + path).output);
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_EQ(lines[0].at("defaults_used"),
-            (nlohmann::json{"recompute_modules", "attention_dropout"}));
+            (nlohmann::json{"use_te_rng_tracker", "recompute_modules", "attention_dropout",
+                            "transformer_impl", "sequence_parallel"}));
 }
 
 TEST_F(CheckCommand, ReportsNormalisationsAndKeepsTheOrderOfTheScope) {

@@ -40,7 +40,7 @@ class ReportAudit : public ::testing::Test {
   /// What the audit says of the reports once `from` stands as `to` in one of them.
   std::string complaint_after(const char* file, const std::string& from, const std::string& to) {
     std::string text = read_file(folder() / file);
-    const std::size_t place = text.find(from);
+    const std::size_t place = text.rfind(from);
     EXPECT_NE(place, std::string::npos) << file << " has no " << from;
     if (place != std::string::npos) text.replace(place, from.size(), to);
     std::ofstream(folder() / file, std::ios::binary) << text;

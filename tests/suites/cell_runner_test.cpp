@@ -148,11 +148,12 @@ TEST_F(CellRunnerTest, BlamesThePeerForACommunicatorErrorItCaused) {
 TEST_F(CellRunnerTest, JudgesWhatALegThatEndedEarlyLeft) {
   const RankReport report = run(nullptr, [](LegRecord& record) {
     record.error = "fault";
-    record.error_category = ErrorCategory::launch_failure;
+    record.error_category = ErrorCategory::invalid_value;
     record.error_phase = Phase::replay;
     record.address_findings.push_back({.graph = 0, .op = "gemm", .reason = "freed after capture"});
   });
-  EXPECT_EQ(deciding_check(report.checks)->verdict, Verdict::fail_stale_address);
+  EXPECT_EQ(deciding_check(report.checks)->verdict, Verdict::fail_stale_address)
+      << deciding_check(report.checks)->check_id << ": " << deciding_check(report.checks)->detail;
 }
 
 struct FailureCase {

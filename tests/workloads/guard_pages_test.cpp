@@ -63,6 +63,8 @@ TEST(GuardPages, CanariesCoverTheRestOfTheMapping) {
     const auto damaged = scene.allocator->damaged_guards(*scene.stream);
     ASSERT_EQ(damaged.size(), 1U);
     EXPECT_EQ(damaged.front().label, "edge");
+    // The canaries are restored in stream order.
+    scene.stream->synchronize();
     touch(end_of(scene.buffer));
     EXPECT_EQ(scene.allocator->damaged_guards(*scene.stream).size(), 1U)
         << "the slack of the alignment";
