@@ -29,10 +29,10 @@ class JudgesTest : public testing::Test {
     return run_cell(cell, {.cell_id = "synthetic"}, source, {legs_.device(), *comparator});
   }
 
-  /// Breaks graph legs only.
+  /// Breaks graph legs only, those that observe tensors.
   RankReport run_broken_graph(const std::function<void(LegRecord&)>& break_graph) {
     return run([&](const LegRequest& request, LegRecord& record) {
-      if (request.kind == LegKind::graph) break_graph(record);
+      if (request.kind == LegKind::graph && request.cycles == 0) break_graph(record);
     });
   }
 
@@ -44,7 +44,7 @@ class JudgesTest : public testing::Test {
   }
 
   static bool is_plain_graph(const LegRequest& request) {
-    return request.kind == LegKind::graph && !request.instrumented;
+    return request.kind == LegKind::graph && request.cycles == 0 && !request.instrumented;
   }
 
   static const CheckResult* find(const RankReport& report, std::string_view id) {

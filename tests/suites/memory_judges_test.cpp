@@ -93,7 +93,8 @@ TEST_F(MemoryJudges, FindResultsThatThePoolsChange) {
   expect(
       other_pools_leg(),
       [this](LegRecord& record) {
-        legs_.write(SyntheticLegs::find(record, ObservedQuantity::weight, 1).snapshot.view(), -1.0F);
+        legs_.write(SyntheticLegs::find(record, ObservedQuantity::weight, 1).snapshot.view(),
+                    -1.0F);
       },
       "MEM-03", Verdict::fail_overwrite, "step 1");
 }
