@@ -29,7 +29,8 @@ void require(bool holds, const std::string& what) {
 
 void require_equal(const std::string& where, const Tally& told, const Tally& expected) {
   for (const Tally* names : {&told, &expected}) {
-    for (const auto& [name, count] : *names) {
+    for (const auto& entry : *names) {
+      const std::string& name = entry.first;
       const auto value = [&](const Tally& tally) {
         const auto found = tally.find(name);
         return found == tally.end() ? 0 : found->second;

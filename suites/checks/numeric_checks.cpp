@@ -20,7 +20,6 @@
 namespace cgconform::suites::checks {
 namespace {
 
-using workloads::LegRequest;
 using workloads::ObservedQuantity;
 using Quantities = std::initializer_list<ObservedQuantity>;
 

@@ -12,7 +12,6 @@ namespace {
 using testing::HasSubstr;
 using workloads::ErrorCategory;
 using workloads::LegKind;
-using workloads::Phase;
 
 /// Two ranks of which this one is real; the other always agrees.
 class AgreeingGang final : public workloads::Communicator {

@@ -63,6 +63,7 @@ std::vector<std::string> callable_modules(matrix::CudaGraphScope scope) {
 
 std::vector<bool> graphed_layers(const matrix::Cell& cell) {
   std::vector<bool> graphed;
+  graphed.reserve(static_cast<std::size_t>(cell.config.num_layers));
   for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
     graphed.push_back(matrix::is_graphed(cell, layer));
   }

@@ -29,8 +29,8 @@ double scheduled_learning_rate(std::int32_t step) {
 /// The learning rate on the device, and the two slots it comes from.
 class LearningRate {
  public:
-  LearningRate(Stream& stream, TensorView value, std::array<TensorView, 2> slots)
-      : value_(std::move(value)), slots_(std::move(slots)) {
+  LearningRate(Stream& stream, const TensorView& value, const std::array<TensorView, 2>& slots)
+      : value_(value), slots_(slots) {
     upload(stream, value_, initial_learning_rate);
   }
 
