@@ -41,6 +41,7 @@ std::span<const CheckDefinition> lifecycle_checks() {
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_teardown,
                       .scenario = judge_communicator_ends},
+      CheckDefinition{.id = "LIF-10", .subject = CheckSubject::runner, .failure = Verdict::crash},
       CheckDefinition{.id = "LIF-11",
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_leak,
