@@ -66,6 +66,14 @@ INSTANTIATE_TEST_SUITE_P(Each, SixteenBitTraining,
                            return type.param == matrix::ParamsDtype::bf16 ? "bf16" : "fp16";
                          });
 
+TEST_P(SixteenBitTraining, WritesPastTheEndsOfNoBlock) {
+  for (const LegRequest& leg : {instrumented_eager, instrumented_graph}) {
+    const LegRecord record = run(cell(matrix::CudaGraphImpl::local), leg);
+    EXPECT_GT(record.guards_inspected, 0U);
+    EXPECT_EQ(record.damaged_guards.size(), 0U) << record.damaged_guards.front().label;
+  }
+}
+
 TEST_P(SixteenBitTraining, GraphsOfLayersEqualEagerBitForBit) {
   const matrix::Cell graphed = cell(matrix::CudaGraphImpl::local);
   const LegRecord expected = run(graphed, instrumented_eager);

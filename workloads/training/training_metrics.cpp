@@ -15,8 +15,8 @@ Buffer zero(LegContext& context, DType dtype, const char* label) {
 
 TrainingMetrics::TrainingMetrics(LegContext& context)
     : context_(context),
-      token_count_(zero(context, context.model_type(), "token count")),
-      one_(zero(context, context.model_type(), "one")),
+      token_count_(zero(context, arithmetic_type(context.model_type()), "token count")),
+      one_(zero(context, arithmetic_type(context.model_type()), "one")),
       forwards_on_device_(zero(context, DType::int64, "layer forwards")) {
   if (context.model_type() == DType::fp64) {
     const double one = 1.0;
