@@ -221,6 +221,7 @@ std::vector<ChildOutcome> start_children(const std::vector<ChildRequest>& reques
   }
   while (any_running(groups)) poll_once(groups);
   std::vector<ChildOutcome> outcomes;
+  outcomes.reserve(groups.size());
   for (const Group& group : groups) outcomes.push_back(worst_of(group));
   return outcomes;
 }

@@ -194,7 +194,7 @@ class RecoveryScene {
   std::string capture_anew() {
     constexpr std::int32_t factor = 5;
     std::unique_ptr<GraphExec> exec;
-    const std::string trouble = attempt([&] {
+    std::string trouble = attempt([&] {
       main_->begin_capture(request_.mode);
       main_->copy(output_.view(), input_.view(), "captured anew");
       if (request_.collective) {
