@@ -238,7 +238,7 @@ class MatrixSource final : public CellSource {
 
 }  // namespace
 
-std::unique_ptr<CellSource> matrix_source(std::shared_ptr<const CellPlan> plan, int ranks,
+std::unique_ptr<CellSource> matrix_source(const std::shared_ptr<const CellPlan>& plan, int ranks,
                                           const RunOptions& options) {
   Census census = take_census(*plan, ranks);
   if (census.counts.run == 0 && census.too_few_ranks > 0) {

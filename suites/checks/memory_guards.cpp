@@ -16,7 +16,6 @@ using workloads::Block;
 using workloads::Buffer;
 using workloads::CachingAllocator;
 using workloads::DType;
-using workloads::ObservedQuantity;
 using workloads::Shape;
 
 constexpr std::int64_t bytes = 256;

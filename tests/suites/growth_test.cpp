@@ -69,8 +69,9 @@ TEST_F(FindGrowthTest, NamesBlocksThatGrowWithEachCycle) {
 }
 
 TEST_F(FindGrowthTest, SeesSixteenHostRecordsOfFourHundredBytesACycle) {
-  const auto growth = after(
-      [](MemorySample& sample, std::int64_t cycle) { sample.host.heap_bytes += 16 * 400 * cycle; });
+  const auto growth = after([](MemorySample& sample, std::int64_t cycle) {
+    sample.host.heap_bytes += std::int64_t{16} * 400 * cycle;
+  });
   ASSERT_TRUE(growth);
   EXPECT_THAT(*growth, HasSubstr("heap"));
 }
@@ -99,7 +100,7 @@ TEST_F(FindGrowthTest, SeesEveryQuantityOfTheTable) {
       [](MemorySample& s, std::int64_t n) { s.device.events += n; },
       [](MemorySample& s, std::int64_t n) { s.host.file_descriptors += n; },
       [](MemorySample& s, std::int64_t n) { s.host.pinned_bytes += n; },
-      [](MemorySample& s, std::int64_t n) { s.host.heap_bytes += 16 * 400 * n; },
+      [](MemorySample& s, std::int64_t n) { s.host.heap_bytes += std::int64_t{16} * 400 * n; },
       [](MemorySample& s, std::int64_t n) { s.host.resident_bytes += n << 20; },
   };
   ASSERT_EQ(raises.size(), memory_quantities().size());
