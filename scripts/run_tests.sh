@@ -47,7 +47,7 @@ done
   die 2 "unknown preset '$preset'; there are release, debug, asan and tsan"
 
 # Seconds kept for the tests themselves, and for the clang-tidy gate, when there is a deadline.
-tests_seconds=600
+tests_seconds=900
 tidy_seconds=480
 
 # Seconds that an optional stage may take so that what must follow still fits; "infinity" without a
