@@ -44,8 +44,7 @@ Values values_of(std::int32_t seed) {
 class SharedPoolPipeline {
  public:
   explicit SharedPoolPipeline(workloads::Device& device)
-      : device_(device),
-        stream_(device.create_stream("pool order")),
+      : stream_(device.create_stream("pool order")),
         allocator_(device.segment_source()),
         pool_(allocator_.create_pool("shared")) {
     for (std::size_t m = 0; m < microbatches; ++m) {
@@ -120,7 +119,6 @@ class SharedPoolPipeline {
     saved_[microbatch].reset();
   }
 
-  workloads::Device& device_;
   std::unique_ptr<Stream> stream_;
   CachingAllocator allocator_;
   PoolId pool_;
