@@ -11,8 +11,7 @@
 #include "workloads/device/resource_use.hpp"
 
 /// Of a sanitizer's allocator, which stands in for the C library's where it is linked.
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizers' name
-// NOLINTNEXTLINE(readability-identifier-naming): the runtime of the sanitizers names it.
+// NOLINTNEXTLINE(bugprone-reserved-identifier, readability-identifier-naming): their own name
 extern "C" std::size_t __sanitizer_get_current_allocated_bytes() __attribute__((weak));
 
 namespace cgconform::workloads {
