@@ -64,19 +64,7 @@ TEST_P(GraphLegs, EqualEagerInEveryTensorOfAnInstrumentedLeg) {
 TEST_P(GraphLegs, LeaveNoFindings) {
   const LegRecord record = run(cell_of(GetParam()), instrumented_graph);
   ASSERT_EQ(record.error, "");
-  for (const AddressFinding& finding : record.address_findings) {
-    ADD_FAILURE() << finding.reason << ": " << finding.op << " " << finding.operand << " "
-                  << finding.label << " step " << finding.step;
-  }
-  for (const EdgeFinding& finding : record.edge_findings) {
-    ADD_FAILURE() << finding.operand << ": " << finding.labels;
-  }
-  EXPECT_FALSE(record.slots.empty());
-  for (const SlotRecord& slot : record.slots) {
-    EXPECT_EQ(slot.hash_at_production, slot.hash_at_use) << slot.where.tensor;
-  }
-  EXPECT_TRUE(record.damaged_guards.empty());
-  EXPECT_EQ(record.live_bytes_after_teardown, 0);
+  testing::expect_no_findings(record);
 }
 
 TEST_P(GraphLegs, CaptureRunsNothingAndChangesNothing) {

@@ -9,22 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/device/element_type.hpp"
 #include "workloads/device/sixteen_bit.hpp"
 #include "workloads/device/tensor.hpp"
 
 namespace cgconform::workloads::test {
-
-template <typename T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::fp32;
-  if constexpr (std::is_same_v<T, double>) return DType::fp64;
-  if constexpr (std::is_same_v<T, BFloat16>) return DType::bf16;
-  if constexpr (std::is_same_v<T, Float16>) return DType::fp16;
-  if constexpr (std::is_same_v<T, std::int32_t>) return DType::int32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return DType::int64;
-  if constexpr (std::is_same_v<T, std::uint64_t>) return DType::uint64;
-  if constexpr (std::is_same_v<T, std::uint8_t>) return DType::uint8;
-}
 
 /// A tensor in host memory, for kernels that are called directly.
 template <typename T>

@@ -125,4 +125,22 @@ class OneRankLegs : public ::testing::Test {
   std::unique_ptr<Device> device_ = create_reference_device({.arena_bytes = 64 << 20});
 };
 
+/// Fails where the ledger, the edge audit, a slot, a guard band or the teardown of a leg has a
+/// finding, and where no slot was looked at.
+inline void expect_no_findings(const LegRecord& record) {
+  for (const AddressFinding& finding : record.address_findings) {
+    ADD_FAILURE() << finding.reason << ": " << finding.op << " " << finding.operand << " "
+                  << finding.label << " step " << finding.step;
+  }
+  for (const EdgeFinding& finding : record.edge_findings) {
+    ADD_FAILURE() << finding.operand << ": " << finding.labels;
+  }
+  EXPECT_FALSE(record.slots.empty());
+  for (const SlotRecord& slot : record.slots) {
+    EXPECT_EQ(slot.hash_at_production, slot.hash_at_use) << slot.where.tensor;
+  }
+  EXPECT_TRUE(record.damaged_guards.empty());
+  EXPECT_EQ(record.live_bytes_after_teardown, 0);
+}
+
 }  // namespace cgconform::workloads::testing

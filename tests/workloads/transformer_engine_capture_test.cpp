@@ -45,22 +45,6 @@ std::vector<std::string> graph_names(const LegRecord& record) {
   return names;
 }
 
-void expect_no_findings(const LegRecord& record) {
-  for (const AddressFinding& finding : record.address_findings) {
-    ADD_FAILURE() << finding.reason << ": " << finding.op << " " << finding.operand << " "
-                  << finding.label << " step " << finding.step;
-  }
-  for (const EdgeFinding& finding : record.edge_findings) {
-    ADD_FAILURE() << finding.operand << ": " << finding.labels;
-  }
-  EXPECT_FALSE(record.slots.empty());
-  for (const SlotRecord& slot : record.slots) {
-    EXPECT_EQ(slot.hash_at_production, slot.hash_at_use) << slot.where.tensor;
-  }
-  EXPECT_TRUE(record.damaged_guards.empty());
-  EXPECT_EQ(record.live_bytes_after_teardown, 0);
-}
-
 /// Both kinds of graph leg of a cell equal the eager ones on every rank.
 void expect_equal_to_eager(const matrix::Cell& cell) {
   for (const auto& [reference, request] :
@@ -73,7 +57,7 @@ void expect_equal_to_eager(const matrix::Cell& cell) {
       EXPECT_EQ(testing::differences(expected[rank].bytes, actual[rank].bytes),
                 std::vector<std::string>{})
           << "rank " << rank;
-      if (request.instrumented) expect_no_findings(actual[rank].record);
+      if (request.instrumented) testing::expect_no_findings(actual[rank].record);
     }
   }
 }
