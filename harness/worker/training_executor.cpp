@@ -29,18 +29,9 @@ using suites::RankReport;
 using suites::Verdict;
 using workloads::Sabotage;
 
-/// The sabotaged comparator: it looks at nothing and finds everything equal.
-class AgreeingComparator final : public suites::TensorComparator {
- public:
-  std::vector<suites::Comparison> compare(std::span<const suites::ComparisonPair> pairs,
-                                          const suites::Tolerance& /*tolerance*/) override {
-    return std::vector<suites::Comparison>(pairs.size());
-  }
-};
-
 std::unique_ptr<suites::TensorComparator> make_comparator(workloads::Device& device,
                                                           Sabotage sabotage) {
-  if (sabotage == Sabotage::comparator_says_equal) return std::make_unique<AgreeingComparator>();
+  if (sabotage == Sabotage::comparator_says_equal) return suites::create_equal_saying_comparator();
   return suites::create_device_comparator(device);
 }
 
