@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "suites/checks/scenario_values.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/capture/replay_order.hpp"
 #include "workloads/device/device.hpp"
@@ -30,14 +31,6 @@ constexpr std::int64_t elements = 32;
 constexpr std::int64_t bytes = elements * 4;
 constexpr std::size_t microbatches = 2;
 using Values = std::array<std::int32_t, elements>;
-
-Values values_of(std::int32_t seed) {
-  Values values{};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values.at(i) = seed * 1000 + static_cast<std::int32_t>(i);
-  }
-  return values;
-}
 
 /// Two micro-batches whose forward keeps a tensor for its backward. Captured as F0 F1 B1 B0, in one
 /// pool: what B1 no longer needs, B0 takes for its own work.
@@ -68,7 +61,7 @@ class SharedPoolPipeline {
   std::optional<std::size_t> replay(std::span<const std::size_t> order, std::int32_t seed,
                                     ReplayOrder* plan) {
     for (std::size_t m = 0; m < microbatches; ++m) {
-      const Values given = values_of(seed + static_cast<std::int32_t>(m));
+      const Values given = scenario_values<elements>(seed + static_cast<std::int32_t>(m));
       stream_->upload(inputs_[m].view(), given.data(), false, "input");
       stream_->fill(outputs_[m].view(), 0, "output");
     }
@@ -79,7 +72,7 @@ class SharedPoolPipeline {
     for (std::size_t m = 0; m < microbatches; ++m) {
       Values seen{};
       stream_->download(seen.data(), outputs_[m].view());
-      if (seen != values_of(seed + static_cast<std::int32_t>(m))) return m;
+      if (seen != scenario_values<elements>(seed + static_cast<std::int32_t>(m))) return m;
     }
     return std::nullopt;
   }
@@ -171,7 +164,7 @@ CheckResult judge_held_outputs(ScenarioContext& context) {
   const PoolId pool = allocator.create_pool("held");
   const std::int64_t before = device.segment_source().bytes_in_use();
   const auto seed = static_cast<std::int32_t>(context.seed % 1000) + 1;
-  const Values given = values_of(seed);
+  const Values given = scenario_values<elements>(seed);
   Buffer output;
   {
     const Buffer input(allocator, *stream, workloads::default_pool, DType::int32, Shape{elements},

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "suites/checks/scenario_values.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/device.hpp"
 
@@ -24,14 +25,6 @@ using workloads::Stream;
 constexpr std::int64_t elements = 16;
 constexpr std::uint64_t replays = 24;
 using Values = std::array<std::int32_t, elements>;
-
-Values values_of(std::int32_t replay) {
-  Values values{};
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values.at(i) = replay * 1000 + static_cast<std::int32_t>(i);
-  }
-  return values;
-}
 
 /// A graph that copies its input to its output by way of a temporary from the shared pool.
 class CopyGraph {
@@ -78,7 +71,7 @@ CheckResult judge_shared_pool_control(ScenarioContext& context) {
   for (std::uint64_t replay = 0; replay < replays; ++replay) {
     draw = draw * 6364136223846793005ULL + 1442695040888963407ULL;
     CopyGraph& graph = *graphs[(draw >> 33U) % graphs.size()];
-    const Values given = values_of(static_cast<std::int32_t>(replay));
+    const Values given = scenario_values<elements>(static_cast<std::int32_t>(replay));
     stream->upload(graph.input.view(), given.data(), false, "control input");
     graph.exec->launch(*stream);
     Values seen{};
