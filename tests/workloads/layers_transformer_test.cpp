@@ -117,13 +117,14 @@ TEST(TransformerLayer, IsItsAttentionFollowedByItsMlp) {
   LayerContext context = f.context();
   SavedActivations attention_saved;
   SavedActivations mlp_saved;
-  const Buffer attended =
-      f.layer.attention_forward(context, f.put(f.input).view(), attention_saved);
-  const Buffer output = f.layer.mlp_forward(context, attended.view(), mlp_saved);
+  ASSERT_EQ(f.layer.modules().size(), 2U);
+  Layer& attention = *f.layer.modules()[0].layer;
+  Layer& mlp = *f.layer.modules()[1].layer;
+  const Buffer attended = attention.forward(context, f.put(f.input).view(), attention_saved);
+  const Buffer output = mlp.forward(context, attended.view(), mlp_saved);
   EXPECT_EQ(f.get(output.view()), whole);
-  const Buffer grad_attended = f.layer.mlp_backward(context, f.put(f.weights).view(), mlp_saved);
-  const Buffer grad_input =
-      f.layer.attention_backward(context, grad_attended.view(), attention_saved);
+  const Buffer grad_attended = mlp.backward(context, f.put(f.weights).view(), mlp_saved);
+  const Buffer grad_input = attention.backward(context, grad_attended.view(), attention_saved);
   EXPECT_EQ(f.get(grad_input.view()), whole_grad);
 }
 

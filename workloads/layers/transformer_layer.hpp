@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -9,36 +8,14 @@
 #include <vector>
 
 #include "workloads/layers/layer.hpp"
-#include "workloads/layers/parameter_store.hpp"
+#include "workloads/layers/layer_shape.hpp"
 
 namespace cgconform::workloads {
 
-/// Sizes and rates of a transformer layer on one micro-batch.
-struct TransformerShape {
-  std::int32_t sequences = 1;
-  std::int32_t length = 1;
-  std::int32_t hidden = 1;
-  std::int32_t heads = 1;
-  std::int32_t ffn_hidden = 1;
-  float attention_dropout = 0.0F;
-  float hidden_dropout = 0.0F;
-  bool bias = true;
-
-  std::int64_t tokens() const { return std::int64_t{sequences} * length; }
-};
-
-/// A pre-norm transformer layer: causal multi-head attention and a GELU MLP, each with dropout and
-/// a residual connection. The two halves can be called apart, as graph scopes `attn` and `mlp`
-/// need.
-class TransformerLayer final : public Layer {
+/// A layer that is its modules, run in turn: each gives what the next one takes.
+class ModularLayer : public Layer {
  public:
-  /// Parameters are numbered from `first_number`; a layer uses `parameter_count` numbers.
-  static constexpr std::uint64_t parameter_count = 12;
-  TransformerLayer(std::string name, const TransformerShape& shape, ParameterStore& store,
-                   std::uint64_t first_number);
-  ~TransformerLayer() override;
-  TransformerLayer(const TransformerLayer&) = delete;
-  TransformerLayer& operator=(const TransformerLayer&) = delete;
+  explicit ModularLayer(std::string name) : name_(std::move(name)) {}
 
   std::string_view name() const override { return name_; }
   Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override;
@@ -47,58 +24,27 @@ class TransformerLayer final : public Layer {
   std::span<const Parameter> parameters() const override { return parameters_; }
   std::span<const LayerModule> modules() const override { return modules_; }
 
-  Buffer attention_forward(LayerContext& context, const TensorView& input, SavedActivations& saved);
-  Buffer attention_backward(LayerContext& context, const TensorView& grad_output,
-                            SavedActivations& saved);
-  Buffer mlp_forward(LayerContext& context, const TensorView& input, SavedActivations& saved);
-  Buffer mlp_backward(LayerContext& context, const TensorView& grad_output,
-                      SavedActivations& saved);
+ protected:
+  /// `scope` as graph scopes name the module.
+  void append(std::string_view scope, std::unique_ptr<Layer> module);
 
  private:
-  /// One half of the layer as a layer of its own.
-  class Half;
-  /// Queries, keys and values, each [heads, length, head size].
-  using Heads = std::array<TensorView, 3>;
-  /// The norm at the start of a half.
-  struct Norm;
-  static const Norm input_norm;
-  static const Norm mlp_norm;
-
-  /// Position of a parameter in `parameters_`; biases are absent from it without `shape_.bias`.
-  enum Index : std::size_t {
-    input_norm_weight,
-    input_norm_bias,
-    qkv_weight,
-    projection_weight,
-    mlp_norm_weight,
-    mlp_norm_bias,
-    fc1_weight,
-    fc2_weight,
-    qkv_bias,
-    projection_bias,
-    fc1_bias,
-    fc2_bias,
-  };
-  const Parameter& parameter(Index index) const { return parameters_[index]; }
-
-  // Parts that recompute may drop; each keeps in `saved` what its backward needs.
-  Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
-  Buffer feed_forward(LayerContext& context, const TensorView& normed, SavedActivations& saved);
-  Buffer norm(LayerContext& context, const Norm& norm, const TensorView& input,
-              SavedActivations& saved);
-  /// After its reader: keeps the norm's output, or gives it back where it will be computed again.
-  void keep_or_discard(LayerContext& context, const Norm& norm, const TensorView& input,
-                       Buffer normed, SavedActivations& saved);
-  void recompute_norm(LayerContext& context, const Norm& norm, SavedActivations& saved);
-
-  std::int64_t head_count() const { return std::int64_t{shape_.sequences} * shape_.heads; }
-  std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
-
   std::string name_;
-  TransformerShape shape_;
   std::vector<Parameter> parameters_;
-  std::vector<std::unique_ptr<Half>> halves_;
+  std::vector<std::unique_ptr<Layer>> owned_;
   std::vector<LayerModule> modules_;
+};
+
+/// Parameters of a layer are numbered from a multiple of this on, those of its modules from
+/// multiples of `parameters_a_module` after that.
+constexpr std::uint64_t parameters_a_layer = 4096;
+constexpr std::uint64_t parameters_a_module = 1024;
+
+/// A pre-norm transformer layer: attention, then a dense MLP.
+class TransformerLayer final : public ModularLayer {
+ public:
+  TransformerLayer(const std::string& name, const TransformerShape& shape, ParameterStore& store,
+                   std::uint64_t first_number);
 };
 
 }  // namespace cgconform::workloads

@@ -1,0 +1,194 @@
+#include "workloads/layers/self_attention.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/layer_ops.hpp"
+#include "workloads/ops/attention.hpp"
+#include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/gemm.hpp"
+
+namespace cgconform::workloads {
+
+namespace {
+
+using matrix::RecomputeModule;
+
+constexpr std::int32_t qkv_parts = 3;
+constexpr const char* part_names[qkv_parts] = {"query", "key", "value"};
+
+/// Numbers of the parameters after the module's first.
+enum Number : std::uint64_t {
+  norm_numbers,
+  qkv_weight_number = norm_numbers + 2,
+  projection_weight_number,
+  qkv_bias_number,
+  projection_bias_number,
+};
+
+float softmax_scale(std::int64_t head_size) {
+  return 1.0F / std::sqrt(static_cast<float>(head_size));
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(std::string layer_name, const TransformerShape& shape,
+                             const ModuleParameters& made_in)
+    : name_(std::move(layer_name)),
+      shape_(shape),
+      norm_("input_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers) {
+  const std::int64_t hidden = shape_.hidden;
+  const auto added = [&](const char* parameter_name, const Shape& extents,
+                         const ParameterInit& init, Number number) {
+    return parameters_.emplace_back(
+        made_in.store.add(parameter_name, extents, init, made_in.first_number + number));
+  };
+  parameters_ = {norm_.weight(), norm_.bias()};
+  qkv_weight_ = added("self_attention.linear_qkv.weight", {3 * hidden, hidden}, weight_init(hidden),
+                      qkv_weight_number);
+  projection_weight_ = added("self_attention.linear_proj.weight", {hidden, hidden},
+                             weight_init(hidden), projection_weight_number);
+  if (shape_.bias) {
+    qkv_bias_ = added("self_attention.linear_qkv.bias", {3 * hidden}, bias_init, qkv_bias_number);
+    projection_bias_ =
+        added("self_attention.linear_proj.bias", {hidden}, bias_init, projection_bias_number);
+  }
+}
+
+Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
+                              SavedActivations& saved) {
+  const DType dtype = input.dtype;
+
+  Buffer normed = norm_.forward(context, input, saved);
+  const Buffer qkv =
+      linear_forward(context, normed.view(), qkv_weight_, qkv_bias(), "self_attention.linear_qkv");
+  norm_.keep_or_discard(context, input, std::move(normed), saved);
+
+  Buffer parts[qkv_parts];
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    parts[part] = make_buffer(context, dtype, per_head(), part_names[part]);
+    split_heads(context.stream, parts[part].view(), qkv.view(), shape_.sequences, part, qkv_parts,
+                op_label(context, part_names[part]));
+  }
+  const Heads heads{parts[0].view(), parts[1].view(), parts[2].view()};
+  Buffer merged = checkpoint(
+      context, RecomputeModule::core_attn, saved, "core_attention",
+      [&](LayerContext& run, SavedActivations& kept) { return core_attention(run, heads, kept); });
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    keep(context, saved, part_names[part], std::move(parts[part]));
+  }
+
+  Buffer projected = linear_forward(context, merged.view(), projection_weight_, projection_bias(),
+                                    "self_attention.linear_proj");
+  keep(context, saved, "merged", std::move(merged));
+  const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
+                                  "self_attention.dropout");
+  Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
+  add(context.stream, output.view(), input, attended.view(),
+      op_label(context, "attention residual"));
+  return output;
+}
+
+Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
+                                     SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const auto& [query, key, value] = heads;
+  const DType dtype = query.dtype;
+
+  const Buffer scores = make_buffer(context, dtype, per_score(), "scores");
+  gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
+  Buffer probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+  causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
+                         op_label(context, "probabilities"));
+  const bool drops = context.training && shape_.attention_dropout != 0.0F;
+  Buffer kept_probabilities;
+  if (drops) {
+    kept_probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+    stream.copy(kept_probabilities.view(), probabilities.view(),
+                op_label(context, "keep probabilities"));
+  }
+  Buffer dropped = dropout(context, std::move(probabilities), shape_.attention_dropout, saved,
+                           "core_attention.dropout");
+  const Buffer attended = make_buffer(context, dtype, query.shape, "context");
+  gemm(stream, attended.view(), dropped.view(), false, value, false, op_label(context, "context"));
+  Buffer merged = make_buffer(context, dtype, {shape_.tokens(), shape_.hidden}, "merged");
+  merge_heads(stream, merged.view(), std::array{attended.view()}, shape_.sequences,
+              op_label(context, "merged"));
+  if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
+  keep(context, saved, "dropped_probabilities", std::move(dropped));
+  return merged;
+}
+
+Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_output,
+                               SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const DType dtype = grad_output.dtype;
+
+  const Buffer dropped_grad =
+      dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "self_attention.dropout");
+  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
+  norm_.recompute_output(context, saved);
+  const Buffer grad_merged = linear_backward(context, grad, saved.at("merged"), projection_weight_,
+                                             projection_bias(), "self_attention.linear_proj");
+  const Buffer grad_heads = make_buffer(context, dtype, per_head(), "context");
+  split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
+              op_label(context, "merged backward"));
+
+  const TensorView query = saved.at("query");
+  const TensorView key = saved.at("key");
+  const TensorView value = saved.at("value");
+  recompute(context, saved, "core_attention", [&](LayerContext& again) {
+    const Buffer merged = core_attention(again, {query, key, value}, saved);
+  });
+  const std::array<Buffer, 3> grad_parts =
+      core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
+
+  const Buffer grad_qkv =
+      make_buffer(context, dtype, {shape_.tokens(), 3 * std::int64_t{shape_.hidden}}, "qkv");
+  merge_heads(stream, grad_qkv.view(),
+              std::array{grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()},
+              shape_.sequences, op_label(context, "qkv backward"));
+  const Buffer grad_normed = linear_backward(context, grad_qkv.view(), norm_.output(saved),
+                                             qkv_weight_, qkv_bias(), "self_attention.linear_qkv");
+  const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
+  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
+  add(stream, grad_input.view(), grad_output, grad_branch.view(),
+      op_label(context, "attention residual backward"));
+  return grad_input;
+}
+
+std::array<Buffer, 3> SelfAttention::core_attention_backward(LayerContext& context,
+                                                             const Heads& heads,
+                                                             const TensorView& grad_heads,
+                                                             const SavedActivations& saved) {
+  Stream& stream = context.stream;
+  const auto& [query, key, value] = heads;
+  const DType dtype = query.dtype;
+  const TensorView dropped = saved.at("dropped_probabilities");
+  std::array<Buffer, qkv_parts> grad_parts;
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    grad_parts[part] = make_buffer(context, dtype, per_head(), part_names[part]);
+  }
+  gemm(stream, grad_parts[2].view(), dropped, true, grad_heads, false,
+       op_label(context, "value backward"));
+  Buffer grad_probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+  gemm(stream, grad_probabilities.view(), grad_heads, false, value, true,
+       op_label(context, "probabilities backward"));
+  const bool dropped_any = shape_.attention_dropout != 0.0F;
+  if (dropped_any) {
+    grad_probabilities = dropout_grad(context, grad_probabilities.view(), shape_.attention_dropout,
+                                      saved, "core_attention.dropout");
+  }
+  const Buffer grad_scores = make_buffer(context, dtype, per_score(), "scores");
+  causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
+                          dropped_any ? saved.at("probabilities") : dropped,
+                          softmax_scale(head_size()), op_label(context, "scores backward"));
+  gemm(stream, grad_parts[0].view(), grad_scores.view(), false, key, false,
+       op_label(context, "query backward"));
+  gemm(stream, grad_parts[1].view(), grad_scores.view(), true, query, false,
+       op_label(context, "key backward"));
+  return grad_parts;
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "workloads/layers/input_norm.hpp"
+#include "workloads/layers/layer.hpp"
+#include "workloads/layers/layer_shape.hpp"
+
+namespace cgconform::workloads {
+
+/// Scope `attn` of a layer: norm, causal multi-head attention, dropout and residual connection.
+class SelfAttention final : public Layer {
+ public:
+  SelfAttention(std::string layer_name, const TransformerShape& shape,
+                const ModuleParameters& made_in);
+
+  std::string_view name() const override { return name_; }
+  Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override;
+  Buffer backward(LayerContext& context, const TensorView& grad_output,
+                  SavedActivations& saved) override;
+  std::span<const Parameter> parameters() const override { return parameters_; }
+
+ private:
+  /// Queries, keys and values, each [heads, length, head size].
+  using Heads = std::array<TensorView, 3>;
+
+  /// A part that recompute may drop; keeps in `saved` what its backward needs.
+  Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
+  std::array<Buffer, 3> core_attention_backward(LayerContext& context, const Heads& heads,
+                                                const TensorView& grad_heads,
+                                                const SavedActivations& saved);
+
+  std::int64_t head_count() const { return std::int64_t{shape_.sequences} * shape_.heads; }
+  std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
+  Shape per_head() const { return {head_count(), shape_.length, head_size()}; }
+  Shape per_score() const { return {head_count(), shape_.length, shape_.length}; }
+  const Parameter* qkv_bias() const { return shape_.bias ? &qkv_bias_ : nullptr; }
+  const Parameter* projection_bias() const { return shape_.bias ? &projection_bias_ : nullptr; }
+
+  std::string name_;
+  TransformerShape shape_;
+  InputNorm norm_;
+  Parameter qkv_weight_;
+  Parameter projection_weight_;
+  Parameter qkv_bias_;
+  Parameter projection_bias_;
+  std::vector<Parameter> parameters_;
+};
+
+}  // namespace cgconform::workloads
