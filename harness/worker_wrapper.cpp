@@ -24,7 +24,7 @@ std::filesystem::path find_wrapper() {
   std::string_view rest = folders;
   while (!rest.empty()) {
     const std::size_t end = rest.find(':');
-    const std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / wrapper;
+    std::filesystem::path candidate = std::filesystem::path(rest.substr(0, end)) / wrapper;
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
   }
@@ -43,7 +43,7 @@ std::string parse_wrap(const std::string& text) {
         fmt::format("--wrap: unknown wrapper '{}'; the one there is: {}[=TOOL]", program, wrapper));
   }
   if (equals == std::string::npos) return std::string(sanitizer_tools().front());
-  const std::string tool = text.substr(equals + 1);
+  std::string tool = text.substr(equals + 1);
   const auto& tools = sanitizer_tools();
   if (std::find(tools.begin(), tools.end(), tool) == tools.end()) {
     throw InputError(fmt::format("--wrap: {} has no tool '{}'{}", wrapper, tool,
