@@ -167,7 +167,12 @@ void Coordinator::plan_run() {
   require_same_ranks(options_, world());
   planner_.check_input();
   device_ = select_device(options_, hellos_);
-  plan_ = planner_.plan(device_, world());
+  std::vector<int> gpus;
+  if (device_ == cuda_device_name) {
+    sharing_ = decide_gpu_sharing(gpus_of(hellos_));
+    for (const Hello& hello : hellos_) gpus.push_back(std::stoi(hello.facts.at(gpu_ordinal_fact)));
+  }
+  plan_ = planner_.plan({device_, world(), sharing_.shared});
   const double deadline_scale =
       options_.deadline_scale * plan_.deadline_scale * wrapped_deadline_scale(options_.wrap);
   SchedulerOptions scheduling;
@@ -180,6 +185,9 @@ void Coordinator::plan_run() {
   // A wrapper's report is complete once its worker has ended: a worker runs one cell.
   scheduling.always_fresh = options_.isolation == IsolationChoice::cell || !options_.wrap.empty();
   scheduling.guard_pages = guard_pages_name(options_.guard_pages);
+  scheduling.gpus = std::move(gpus);
+  scheduling.gpus_shared = sharing_.shared;
+  scheduling.rank_environments = sharing_.environments;
   scheduler_.emplace(scheduling);
   if (!options_.resume.empty() && !take_up_run()) return;
   open_reports(plan_);
@@ -188,7 +196,10 @@ void Coordinator::plan_run() {
   begin.deadline_scale = deadline_scale;
   begin.cell_deadline_milliseconds = options_.cell_deadline.count();
   begin.wrap = options_.wrap;
-  for (int rank = 0; rank < world(); ++rank) transport_.send(rank, begin);
+  for (int rank = 0; rank < world(); ++rank) {
+    if (sharing_.shared) begin.environment = sharing_.environments[static_cast<std::size_t>(rank)];
+    transport_.send(rank, begin);
+  }
   stage_ = Stage::starting;
   stage_since_ = Clock::now();
 }
@@ -264,6 +275,7 @@ reports::RunInfo Coordinator::run_info(const RunPlan& plan) const {
   info.started = utc_now();
   info.selection = selection_text(options_.selection, options_.seed);
   info.planned = plan.source->counts();
+  if (sharing_.shared) info.notices.push_back(sharing_.notice);
   for (const Hello& hello : hellos_) {
     info.ranks.push_back({hello.world_rank, hello.host, hello.pid, device_, hello.facts});
   }

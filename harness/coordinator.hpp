@@ -13,6 +13,7 @@
 
 #include "harness/exit_codes.hpp"
 #include "harness/gang_scheduler.hpp"
+#include "harness/gpu_sharing.hpp"
 #include "harness/journal.hpp"
 #include "harness/planned_cell.hpp"
 #include "harness/run_limits.hpp"
@@ -36,6 +37,13 @@ struct RunPlan {
   std::function<std::string(const PlannedCell&)> reproducer;
 };
 
+/// What a run is planned for, known once the ranks have introduced themselves.
+struct RunTarget {
+  std::string device;
+  int ranks = 1;
+  bool gpus_shared = false;  ///< of the ranks, two use one GPU
+};
+
 /// Makes the plan of a run, on rank 0.
 class Planner {
  public:
@@ -43,7 +51,7 @@ class Planner {
   /// Finds what is wrong with the input before anything else is asked for. Throws InputError.
   virtual void check_input() = 0;
   /// Throws InputError where so many ranks are too few for every cell.
-  virtual RunPlan plan(const std::string& device, int ranks) = 0;
+  virtual RunPlan plan(const RunTarget& target) = 0;
 };
 
 /// Rank 0's part of a run: hears the ranks, plans, has cells run, journals and reports verdicts,
@@ -106,6 +114,7 @@ class Coordinator {
 
   RunPlan plan_;
   std::string device_;
+  GpuSharing sharing_;
   bool source_exhausted_ = false;
   RunLimits limits_;
   std::string stop_reason_;  ///< why no further cell is started; empty while cells are

@@ -51,4 +51,19 @@ std::string select_device(const RunOptions& options, std::span<const Hello> rank
       without->world_rank, without->host));
 }
 
+std::vector<RankGpu> gpus_of(std::span<const Hello> ranks) {
+  std::vector<RankGpu> gpus;
+  for (const Hello& rank : ranks) {
+    const auto uuid = rank.facts.find(gpu_id_fact);
+    if (uuid == rank.facts.end()) {
+      throw EnvironmentError(
+          fmt::format("rank {} on {}: the NVIDIA driver is there and no GPU answers; look at "
+                      "nvidia-smi and CUDA_VISIBLE_DEVICES there",
+                      rank.world_rank, rank.host));
+    }
+    gpus.push_back({rank.host, uuid->second});
+  }
+  return gpus;
+}
+
 }  // namespace cgconform::harness

@@ -140,14 +140,17 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   assignment.mock = cell.planned.mock;
   assignment.mishap = cell.planned.mishap;
   assignment.scenario = cell.planned.scenario;
-  assignment.environment = cell.planned.environment;
   assignment.deadline_scale = cell.planned.deadline_scale;
   assignment.guard_pages = options_.guard_pages;
+  assignment.gpus_shared = options_.gpus_shared;
   assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     busy_[static_cast<std::size_t>(ranks[i])] = true;
     environments_[static_cast<std::size_t>(ranks[i])] = cell.planned.environment;
     assignment.rank = static_cast<int>(i);
+    assignment.environment = worker_environment(ranks[i], cell.planned.environment);
+    if (!options_.gpus.empty())
+      assignment.gpu = options_.gpus.at(static_cast<std::size_t>(ranks[i]));
     const bool faulty = cell.planned.fault_rank < 0 || cell.planned.fault_rank == assignment.rank;
     assignment.faults = faulty ? cell.planned.faults : std::vector<std::string>{};
     assignment.worker_generation = new_gang ? 0 : gang.generations[i];
@@ -155,6 +158,14 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   }
   running.cell = std::move(cell);
   running_.push_back(std::move(running));
+}
+
+matrix::ProcessEnvironment GangScheduler::worker_environment(
+    int rank, const matrix::ProcessEnvironment& of_cell) const {
+  if (options_.rank_environments.empty()) return of_cell;
+  matrix::ProcessEnvironment merged = options_.rank_environments.at(static_cast<std::size_t>(rank));
+  merged.insert(of_cell.begin(), of_cell.end());
+  return merged;
 }
 
 GangScheduler::Gang& GangScheduler::gang_for(const std::vector<int>& ranks,

@@ -38,6 +38,10 @@ struct SchedulerOptions {
   std::vector<std::string> checks;
   bool always_fresh = false;
   std::string guard_pages = "off";
+  std::vector<int> gpus;     ///< each rank's, of those it sees; empty without GPUs
+  bool gpus_shared = false;  ///< ranks of the run share GPUs
+  /// Variables that each rank's workers have beside those of cells; empty for none.
+  std::vector<matrix::ProcessEnvironment> rank_environments;
   std::int64_t communicator_timeout_milliseconds = 30000;
   /// A smaller cell may start before a larger one that waits for ranks, this often.
   int most_overtakings = 64;
@@ -115,6 +119,9 @@ class GangScheduler {
   bool have_environment(const std::vector<int>& ranks,
                         const matrix::ProcessEnvironment& environment) const;
   void start(WaitingCell cell, const std::vector<int>& ranks);
+  /// The variables of a cell and those that the rank's workers have anyway.
+  matrix::ProcessEnvironment worker_environment(int rank,
+                                                const matrix::ProcessEnvironment& of_cell) const;
   Gang& gang_for(const std::vector<int>& ranks, const matrix::ProcessEnvironment& environment,
                  bool fresh, bool& is_new);
   void retire(std::uint64_t gang);

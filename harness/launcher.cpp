@@ -13,6 +13,8 @@ namespace cgconform::harness {
 namespace {
 
 constexpr std::array rank_variables{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+constexpr std::array local_rank_variables{"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                          "SLURM_LOCALID", "PALS_LOCAL_RANKID"};
 constexpr std::array size_variables{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
 std::optional<int> number_in(const char* variable) {
@@ -29,6 +31,13 @@ std::optional<int> number_in(const char* variable) {
 
 std::optional<int> launcher_rank() {
   for (const char* variable : rank_variables) {
+    if (const auto rank = number_in(variable)) return rank;
+  }
+  return std::nullopt;
+}
+
+std::optional<int> launcher_local_rank() {
+  for (const char* variable : local_rank_variables) {
     if (const auto rank = number_in(variable)) return rank;
   }
   return std::nullopt;

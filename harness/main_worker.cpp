@@ -8,6 +8,7 @@
 #include "harness/control_channel.hpp"
 #include "harness/crash_handler.hpp"
 #include "harness/fingerprint.hpp"
+#include "harness/gpu_query.hpp"
 #include "harness/progress_board.hpp"
 #include "harness/worker/child_main.hpp"
 #include "harness/worker/lifeline.hpp"
@@ -20,6 +21,9 @@ int main(int argc, char** argv) {
   using namespace cgconform::harness;
   constexpr int no_supervisor = 2;
   try {
+    if (const auto local_rank = asked_local_rank({argv, static_cast<std::size_t>(argc)})) {
+      return answer_gpu_query(*local_rank);
+    }
     if (const auto child = child_arguments({argv, static_cast<std::size_t>(argc)})) {
       return run_child_program(*child);
     }

@@ -41,6 +41,8 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("scenario", m.scenario);
   visit("environment", m.environment);
   visit("deadline_scale", m.deadline_scale);
+  visit("gpu", m.gpu);
+  visit("gpus_shared", m.gpus_shared);
   visit("guard_pages", m.guard_pages);
   visit("communicator_timeout_milliseconds", m.communicator_timeout_milliseconds);
 }
@@ -113,6 +115,7 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("deadline_scale", m.deadline_scale);
   visit("cell_deadline_milliseconds", m.cell_deadline_milliseconds);
   visit("wrap", m.wrap);
+  visit("environment", m.environment);
 }
 
 template <typename M, typename Visit>

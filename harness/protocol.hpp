@@ -41,6 +41,8 @@ struct Assignment {
   std::string scenario;             ///< which scenarios to run; empty for a cell
   std::map<std::string, std::string> environment;  ///< that its worker has to be started with
   double deadline_scale = 0.0;                     ///< in place of the run's; 0 for the run's
+  int gpu = 0;                                     ///< of those the worker sees, on device cuda
+  bool gpus_shared = false;                        ///< times say nothing then
   std::string guard_pages = "off";  ///< where buffers lie in mappings of their own: end, start
   std::int64_t communicator_timeout_milliseconds = 30000;
 };
@@ -111,6 +113,7 @@ struct Begin {
   double deadline_scale = 1.0;
   std::int64_t cell_deadline_milliseconds = 0;
   std::string wrap;  ///< tool of compute-sanitizer to run workers under; empty for none
+  std::map<std::string, std::string> environment;  ///< that every worker of the rank starts with
 };
 /// A supervisor's first worker is up, or why it is not.
 struct Begun {

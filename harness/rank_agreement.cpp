@@ -8,9 +8,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "harness/build_info.hpp"
 #include "harness/device_selection.hpp"
 #include "harness/exit_codes.hpp"
 #include "harness/fingerprint.hpp"
+#include "harness/gpu_query.hpp"
+#include "harness/launcher.hpp"
 #include "harness/system_error.hpp"
 #include "suites/rank_vote.hpp"
 
@@ -38,6 +41,13 @@ Hello introduce_rank(int world_rank, const RunOptions& options,
   hello.pid = ::getpid();
   hello.facts = environment_facts();
   hello.facts[nvidia_device_fact] = sees_nvidia_device() ? "yes" : "no";
+  if (hello.facts[nvidia_device_fact] == "yes" && options.device != DeviceChoice::reference &&
+      options.mock_plan.empty() && !build_info().cuda.empty()) {
+    if (const auto gpu = ask_for_gpu(worker_program, launcher_local_rank().value_or(world_rank))) {
+      hello.facts[gpu_id_fact] = gpu->uuid;
+      hello.facts[gpu_ordinal_fact] = std::to_string(gpu->ordinal);
+    }
+  }
   for (const auto& [name, value] : relevant_variables()) {
     hello.must_agree[fmt::format("variable {}", name)] = value;
   }

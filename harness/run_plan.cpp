@@ -36,11 +36,11 @@ class MockPlanner final : public Planner {
  public:
   explicit MockPlanner(const RunOptions& options) : options_(options) {}
   void check_input() override { cells_ = read_mock_plan(options_.mock_plan); }
-  RunPlan plan(const std::string& /*device*/, int ranks) override {
+  RunPlan plan(const RunTarget& target) override {
     for (const MockCell& cell : cells_) {
-      if (cell.ranks > ranks) {
-        throw InputError(
-            fmt::format("--mock: a cell needs {} ranks and this run has {}", cell.ranks, ranks));
+      if (cell.ranks > target.ranks) {
+        throw InputError(fmt::format("--mock: a cell needs {} ranks and this run has {}",
+                                     cell.ranks, target.ranks));
       }
     }
     RunPlan plan;
@@ -64,9 +64,7 @@ class SelftestPlanner final : public Planner {
   void check_input() override {
     for (const std::string& row : options_.selftest_rows) selftest_row(row);
   }
-  RunPlan plan(const std::string& /*device*/, int ranks) override {
-    return plan_selftest(options_, ranks);
-  }
+  RunPlan plan(const RunTarget& target) override { return plan_selftest(options_, target.ranks); }
 
  private:
   RunOptions options_;
@@ -76,12 +74,14 @@ class MatrixPlanner final : public Planner {
  public:
   explicit MatrixPlanner(const RunOptions& options) : options_(options) {}
   void check_input() override { plan_ = plan_matrix(options_, target_device(options_)); }
-  RunPlan plan(const std::string& device, int ranks) override {
-    const auto target =
-        device == "cuda" ? matrix::TargetDevice::cuda : matrix::TargetDevice::reference;
-    if (plan_->device() != target) plan_ = plan_matrix(options_, target);
+  RunPlan plan(const RunTarget& target) override {
+    const auto device =
+        target.device == "cuda" ? matrix::TargetDevice::cuda : matrix::TargetDevice::reference;
+    if (plan_->device() != device || plan_->gpus_shared() != target.gpus_shared) {
+      plan_ = plan_matrix(options_, device, target.gpus_shared);
+    }
     RunPlan plan;
-    plan.source = matrix_source(plan_, ranks, options_);
+    plan.source = matrix_source(plan_, target.ranks, options_);
     plan.matrix_name = options_.matrix;
     plan.matrix_hash = matrix_hash(options_.matrix);
     const auto limit = plan_->expansion().matrix().limits.deadline_seconds;
@@ -124,12 +124,13 @@ matrix::TargetDevice target_device(const RunOptions& options) {
 }
 
 std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
-                                                    matrix::TargetDevice device) {
+                                                    matrix::TargetDevice device, bool gpus_shared) {
   const Selection& selection = options.selection;
   matrix::PlanOptions plan_options;
   plan_options.filter = options.filter;
   plan_options.seed = options.seed;
   plan_options.device = device;
+  plan_options.gpus_shared = gpus_shared;
   plan_options.allow_empty = selection.allow_empty;
   matrix::Matrix matrix = matrix::load_matrix(options.matrix);
   RunOptions of_matrix = options;

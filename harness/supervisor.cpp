@@ -88,6 +88,7 @@ int Supervisor::worker_descriptor() const {
 
 void Supervisor::begin(const Begin& begin) {
   wrap_ = begin.wrap;
+  environment_ = begin.environment;
   deadlines_ = Deadlines(begin.deadline_scale, milliseconds{begin.cell_deadline_milliseconds});
   if (!begin.log_directory.empty()) {
     log_file_ =

@@ -38,20 +38,20 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.num_moe_experts.has_value(); }},
     Feature{"Mamba layers", missing, missing,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
-    Feature{"recompute", built, missing,
+    Feature{"recompute", built, built,
             [](const Cell& cell) {
               return cell.config.recompute_granularity != RecomputeGranularity::none;
             }},
     Feature{"more than two pipeline stages", built, built,
             [](const Cell& cell) { return cell.config.pipeline_model_parallel_size > 2; }},
-    Feature{"several model chunks a stage", built, missing,
+    Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
     Feature{"tensor parallelism", missing, missing,
             [](const Cell& cell) {
               return cell.config.tensor_model_parallel_size > 1 || cell.config.sequence_parallel;
             }},
-    Feature{"data parallelism", built, missing,
+    Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", missing, missing,
             [](const Cell& cell) { return cell.config.expert_model_parallel_size > 1; }},
@@ -64,7 +64,7 @@ constexpr std::array feature_rows{
             }},
     Feature{"fp8 and fp4", missing, missing,
             [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none || cell.config.fp4; }},
-    Feature{"optimizer graph", built, missing,
+    Feature{"optimizer graph", built, built,
             [](const Cell& cell) { return cell.config.optimizer_cuda_graph; }},
     Feature{"optimizer graph without other graphs", missing, missing,
             [](const Cell& cell) {

@@ -15,12 +15,21 @@ bool captures_nothing(const Cell& normalised) {
          !normalised.config.is_hybrid_model;
 }
 
+/// NCCL registers buffers of graphs for transports between different GPUs only; over the sockets of
+/// ranks that share one, such a cell would pass without having registered anything.
+bool registers_buffers(const Cell& cell) {
+  const std::optional<bool> wanted = cell.platform.nccl_graph_register;
+  return cell.ranks() > 1 && wanted.value_or(cell.platform.expandable_segments);
+}
+
 }  // namespace
 
-CellClassifier::CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device)
+CellClassifier::CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device,
+                               bool gpus_shared)
     : expansion_(expansion),
       selects_(std::move(selects)),
       device_(device),
+      gpus_shared_(gpus_shared),
       equal_cells_(expansion, device),
       remembered_(remembered_cells) {}
 
@@ -60,6 +69,8 @@ void CellClassifier::judge_alone(std::span<const std::uint32_t> coordinates) {
     result_.feature = feature;
   } else if (result_.ranks_needed > result_.ranks_allowed) {
     result_.skip = SkipReason::over_rank_limit;
+  } else if (gpus_shared_ && registers_buffers(normalised_)) {
+    result_.skip = SkipReason::shared_gpu;
   }
   if (result_.skip != SkipReason::none) result_.status = CellStatus::skipped;
 }

@@ -20,7 +20,9 @@ class CellClassifier {
   /// True where a cell takes part in the run; a duplicate is one of a cell that does.
   using Selects = std::function<bool(std::span<const std::uint32_t>)>;
 
-  CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device);
+  /// `gpus_shared`: ranks of the run share GPUs, so that what needs peer transports is skipped.
+  CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device,
+                 bool gpus_shared = false);
 
   /// Valid until the next call.
   const Classification& classify(std::uint64_t index);
@@ -46,6 +48,7 @@ class CellClassifier {
   const Expansion& expansion_;
   Selects selects_;
   TargetDevice device_;
+  bool gpus_shared_;
   EqualCells equal_cells_;
   Evaluation evaluation_;
   Cell cell_;

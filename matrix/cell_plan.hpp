@@ -18,6 +18,7 @@ struct PlanOptions {
   std::string filter;      ///< expression of the command line; empty for all cells
   std::uint64_t seed = 0;  ///< of the choices a strategy makes, and of the order
   TargetDevice device = TargetDevice::reference;
+  bool gpus_shared = false;        ///< ranks of the run share GPUs
   std::vector<std::string> ids{};  ///< of the cells to take, whatever the strategy; empty for all
   Shard shard{};
   bool shuffle = false;
@@ -60,6 +61,7 @@ class CellPlan {
 
   const Expansion& expansion() const { return expansion_; }
   TargetDevice device() const { return options_.device; }
+  bool gpus_shared() const { return options_.gpus_shared; }
 
   /// Visits the selected cells. Their order is by index under `exhaustive`, by falling gain of
   /// coverage under a strategy that chooses, and by seed where it is shuffled: each round by its

@@ -22,6 +22,8 @@ std::string_view skip_name(SkipReason reason) {
       return "over the matrix's rank limit";
     case SkipReason::too_few_ranks:
       return "too few ranks";
+    case SkipReason::shared_gpu:
+      return "needs a GPU for each rank";
   }
   return "none";
 }
@@ -46,6 +48,8 @@ std::string skip_text(const Classification& classification, const Expansion& exp
     case SkipReason::too_few_ranks:
       return fmt::format("too few ranks: needs {}, have {}", classification.ranks_needed,
                          classification.ranks_allowed);
+    case SkipReason::shared_gpu:
+      return "needs a GPU for each rank: NCCL registers no buffers where ranks share one";
   }
   return {};
 }

@@ -26,6 +26,7 @@ enum class SkipReason : std::uint8_t {
   not_built,
   over_rank_limit,  ///< needs more ranks than the matrix allows
   too_few_ranks,    ///< needs more ranks than the run has
+  shared_gpu,       ///< needs a GPU for each rank, and ranks share them
 };
 
 /// The verdict on one cell before it runs.

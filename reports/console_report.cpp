@@ -63,6 +63,9 @@ void ConsoleReport::begin(const RunInfo& info) {
   fmt::print(options_.out, "  cells     {} = {} run + {} refused + {} skipped\n",
              info.planned.total, info.planned.run, info.planned.refused, info.planned.skipped);
   if (!info.selection.empty()) fmt::print(options_.out, "  selection {}\n", info.selection);
+  for (const std::string& notice : info.notices) {
+    fmt::print(options_.out, "  {}    {}\n", paint(yellow, "notice"), notice);
+  }
   print_ranks(info);
   std::fflush(options_.out);
 }

@@ -77,6 +77,7 @@ json run_json(const RunInfo& info) {
           {"device", info.device},
           {"started", info.started},
           {"selection", info.selection},
+          {"notices", info.notices},
           {"planned", counts_json(info.planned)},
           {"ranks", std::move(ranks)}};
 }

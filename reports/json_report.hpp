@@ -8,7 +8,7 @@
 namespace cgconform::reports {
 
 /// Version of the schemas in reports/schema; any change of the written fields raises it.
-constexpr int schema_version = 2;
+constexpr int schema_version = 3;
 
 /// An open file that only grows: each line goes out in one write call, so that a reader, or a kill,
 /// never sees half of one but the last.

@@ -41,6 +41,7 @@ struct RunInfo {
   std::string report_directory;
   std::string started;    ///< ISO 8601, UTC
   std::string selection;  ///< what is run of the matrix, and how; empty for all of it once
+  std::vector<std::string> notices;  ///< what a reader of the verdicts has to know of the run
   std::vector<RankInfo> ranks;
   PlannedCounts planned;
 };

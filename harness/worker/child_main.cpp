@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "harness/device_selection.hpp"
+#include "harness/fingerprint.hpp"
+#include "harness/gpu_sharing.hpp"
 #include "harness/switch_names.hpp"
 #include "harness/worker/file_store.hpp"
 #include "matrix/error.hpp"
@@ -23,12 +25,28 @@ constexpr std::string_view child_option = "--child";
 constexpr std::size_t fixed_arguments = 7;  // file, option, program, device, rank, ranks, directory
 /// Between ranks; on the reference device a peer that is missing shows after this time.
 constexpr std::chrono::milliseconds communicator_timeout{1000};
+/// For the slowest of them to reach its driver.
+constexpr std::chrono::milliseconds start_timeout{30000};
 
-std::unique_ptr<workloads::Device> make_device(const ChildArguments& arguments) {
+/// Children are a job of their own: whether they share GPUs is decided among them.
+void settle_gpu_sharing(const ChildArguments& arguments, int ordinal,
+                        workloads::RendezvousStore& store) {
+  const auto key = [](int rank) { return fmt::format("gpu-{}", rank); };
+  store.set(key(arguments.rank), workloads::cuda_device_uuid(ordinal));
+  std::vector<RankGpu> gpus;
+  for (int rank = 0; rank < arguments.ranks; ++rank) {
+    gpus.push_back({host_name(), store.get(key(rank), start_timeout)});
+  }
+  apply_gpu_sharing(decide_gpu_sharing(gpus), arguments.rank);
+}
+
+std::unique_ptr<workloads::Device> make_device(const ChildArguments& arguments,
+                                               workloads::RendezvousStore& store) {
   if (arguments.device != cuda_device_name) return workloads::create_reference_device({});
   workloads::CudaDeviceOptions options;
   const int count = workloads::cuda_device_count();
   options.ordinal = count > 0 ? arguments.rank % count : 0;
+  settle_gpu_sharing(arguments, options.ordinal, store);
   return workloads::create_cuda_device(options);
 }
 
@@ -47,13 +65,14 @@ void run(const ChildArguments& arguments) {
     throw InputError(fmt::format("there is no child program '{}'", arguments.program));
   }
   const workloads::FaultSwitches faults = fault_switches(arguments.faults);
-  const auto device = make_device(arguments);
+  const auto store = std::make_shared<FileStore>(arguments.store_directory);
+  const auto device = make_device(arguments, *store);
   workloads::CommunicatorOptions options;
   options.name = "children";
   options.rank = arguments.rank;
   options.size = arguments.ranks;
   options.timeout = communicator_timeout;
-  options.store = std::make_shared<FileStore>(arguments.store_directory);
+  options.store = store;
   suites::checks::ChildContext context{*device, device->create_communicator(options),
                                        [] { write_out(child_announcement); }, &faults};
   program->run(context);

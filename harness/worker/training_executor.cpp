@@ -173,9 +173,7 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
   if (device_) return;
   if (assignment.device == cuda_device_name) {
     workloads::CudaDeviceOptions options;
-    const int count = workloads::cuda_device_count();
-    const int world_rank = assignment.world_ranks.at(static_cast<std::size_t>(assignment.rank));
-    options.ordinal = count > 0 ? world_rank % count : 0;
+    options.ordinal = assignment.gpu;
     options.progress = &progress_;
     device_ = workloads::create_cuda_device(options);
   } else {

@@ -223,5 +223,26 @@ TEST(FeatureTable, LeavesThePlainCellBuilt) {
   EXPECT_EQ(missing_feature(Cell{}, TargetDevice::reference), nullptr);
 }
 
+TEST(Classification, SkipsRegistrationOfBuffersWhereRanksShareAGpu) {
+  const char* text = R"({"name": "m", "axes": {"impl": ["transformer_engine"], "pp": [1, 2],
+                         "ncclreg": ["0", "1"]},
+                         "defaults": {"te_rng_tracker": true, "use_te_rng_tracker": true}})";
+  PlanOptions options;
+  options.device = TargetDevice::cuda;
+  const auto skipped = [&](bool gpus_shared) {
+    options.gpus_shared = gpus_shared;
+    std::vector<std::string> ids;
+    const CellPlan plan(read_matrix(text, "m.json"), options);
+    for (const auto& [id, line] : statuses(plan)) {
+      if (line.starts_with("needs a GPU for each rank")) ids.push_back(id);
+    }
+    return ids;
+  };
+  EXPECT_TRUE(skipped(false).empty());
+  const std::vector<std::string> ids = skipped(true);
+  ASSERT_EQ(ids.size(), 1U);
+  EXPECT_THAT(ids.front(), HasSubstr("pp=2"));
+}
+
 }  // namespace
 }  // namespace cgconform::matrix

@@ -24,6 +24,10 @@ int cuda_device_count() {
   return 0;
 }
 
+std::string cuda_device_uuid(int /*ordinal*/) {
+  return {};
+}
+
 namespace cuda {
 
 #define CGCONFORM_REFUSE_CUDA_KERNEL(name)                              \

@@ -197,4 +197,13 @@ int cuda_device_count() {
   return count;
 }
 
+std::string cuda_device_uuid(int ordinal) {
+  cudaDeviceProp properties = {};
+  if (cudaGetDeviceProperties(&properties, ordinal) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  return cuda::uuid_text(properties.uuid);
+}
+
 }  // namespace cgconform::workloads

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "workloads/device/device.hpp"
 
@@ -24,5 +25,9 @@ std::unique_ptr<Device> create_cuda_device(const CudaDeviceOptions& options);
 
 /// Devices this process sees; 0 where there is no driver. Never throws.
 int cuda_device_count();
+
+/// The unique id of a device of this process, "GPU-...", without a context on it; empty where there
+/// is none. Never throws.
+std::string cuda_device_uuid(int ordinal);
 
 }  // namespace cgconform::workloads

@@ -2,13 +2,12 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
@@ -51,34 +50,6 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return ncclSum;
 }
 
-/// The unique id of the current device as text.
-std::string device_uuid() {
-  int device = 0;
-  CGCONFORM_CUDA_TRY(cudaGetDevice(&device));
-  cudaDeviceProp properties = {};
-  CGCONFORM_CUDA_TRY(cudaGetDeviceProperties(&properties, device));
-  return std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes));
-}
-
-/// Where ranks share a GPU, NCCL refuses them as duplicates unless each names a host of its own; it
-/// then talks over sockets. Decided by the GPUs' ids, since schedulers hide and renumber devices.
-/// NCCL reads these variables at its first use, so they are set before it.
-void prepare_shared_gpu(const CommunicatorOptions& options) {
-  if (options.size == 1 || !options.store) return;
-  const auto key = [&](int rank) { return fmt::format("gpu/{}/{}", options.name, rank); };
-  options.store->set(key(options.rank), device_uuid());
-  std::set<std::string> distinct;
-  for (int rank = 0; rank < options.size; ++rank) {
-    distinct.insert(options.store->get(key(rank), options.timeout));
-  }
-  if (distinct.size() == static_cast<std::size_t>(options.size)) return;
-  const std::string host = fmt::format("cgconform-rank-{}", options.rank);
-  setenv("NCCL_HOSTID", host.c_str(), 1);
-  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
-  setenv("NCCL_NET", "Socket", 1);
-  setenv("NCCL_IB_DISABLE", "1", 1);
-}
-
 std::size_t count(const TensorView& tensor) {
   return static_cast<std::size_t>(tensor.elements());
 }
@@ -115,6 +86,10 @@ class NcclCommunicator::Handle final : public CommunicatorLink {
   }
   bool closed() const override { return closed_ || aborted_; }
   void set_closed() { closed_ = true; }
+  /// Holders that are no graphs: communicators, and the one that keeps this for later ones.
+  void add_owner() { ++owners_; }
+  void remove_owner() { --owners_; }
+  int owners() const { return owners_; }
   /// Leaves it to the caller to end the communicator.
   ncclComm_t take() {
     aborted_ = true;
@@ -128,13 +103,14 @@ class NcclCommunicator::Handle final : public CommunicatorLink {
   std::chrono::milliseconds timeout_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> closed_{false};
+  std::atomic<int> owners_{0};
 };
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options)
     : state_(std::move(state)),
       options_(std::move(options)),
       handle_(std::make_shared<Handle>(options_.name, options_.timeout)) {
-  prepare_shared_gpu(options_);
+  handle_->add_owner();
   ncclUniqueId id = {};
   const std::string key = "nccl/" + options_.name + "/id";
   if (options_.rank == 0) {
@@ -156,9 +132,13 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, Communicato
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<CudaState> state, CommunicatorOptions options,
                                    std::shared_ptr<Handle> handle)
-    : state_(std::move(state)), options_(std::move(options)), handle_(std::move(handle)) {}
+    : state_(std::move(state)), options_(std::move(options)), handle_(std::move(handle)) {
+  handle_->add_owner();
+}
 
-NcclCommunicator::~NcclCommunicator() = default;
+NcclCommunicator::~NcclCommunicator() {
+  handle_->remove_owner();
+}
 
 template <typename Call>
 void NcclCommunicator::enqueue(std::string_view name, int peer, std::vector<Operand> operands,
@@ -232,11 +212,16 @@ std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, const std::string& name) {
   const std::vector<std::string> colors = exchange(std::to_string(color));
   CommunicatorOptions options = split_options(options_, colors, name, splits_++);
-  auto part = std::make_shared<Handle>(options.name, options.timeout);
-  CGCONFORM_CUDA_TRY(ncclCommSplit(handle_->comm, color, options_.rank, &part->comm, nullptr));
-  if (options.size > 1) state_->watch(part);
-  return std::unique_ptr<Communicator>(
-      new NcclCommunicator(state_, std::move(options), std::move(part)));
+  std::shared_ptr<Handle>& part = parts_[fmt::format("{} {}", name, fmt::join(colors, " "))];
+  // All ranks have split alike, so that all keep the part, or none does.
+  if (!part || part->closed()) {
+    if (part) part->remove_owner();
+    part = std::make_shared<Handle>(options.name, options.timeout);
+    part->add_owner();
+    CGCONFORM_CUDA_TRY(ncclCommSplit(handle_->comm, color, options_.rank, &part->comm, nullptr));
+    if (options.size > 1) state_->watch(part);
+  }
+  return std::unique_ptr<Communicator>(new NcclCommunicator(state_, std::move(options), part));
 }
 
 ErrorCategory NcclCommunicator::async_error() const {
@@ -256,7 +241,7 @@ void NcclCommunicator::end(CommunicatorEnd how) {
 }
 
 int NcclCommunicator::live_graph_references() const {
-  return static_cast<int>(handle_.use_count()) - 1;
+  return static_cast<int>(handle_.use_count()) - handle_->owners();
 }
 
 void NcclCommunicator::close() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<Handle> handle_;
   std::uint64_t exchanges_ = 0;
   int splits_ = 0;
+  /// Parts made before, by what was asked for: to make one takes NCCL long, and legs ask for the
+  /// same ones again and again.
+  std::map<std::string, std::shared_ptr<Handle>> parts_;
 };
 
 }  // namespace cgconform::workloads::cuda
