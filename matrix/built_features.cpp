@@ -47,10 +47,10 @@ constexpr std::array feature_rows{
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
-    Feature{"tensor parallelism", missing, missing,
-            [](const Cell& cell) {
-              return cell.config.tensor_model_parallel_size > 1 || cell.config.sequence_parallel;
-            }},
+    Feature{"tensor parallelism", built, missing,
+            [](const Cell& cell) { return cell.config.tensor_model_parallel_size > 1; }},
+    Feature{"sequence parallelism", missing, missing,
+            [](const Cell& cell) { return cell.config.sequence_parallel; }},
     Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", missing, missing,

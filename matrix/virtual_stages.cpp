@@ -24,11 +24,17 @@ std::vector<VirtualStage> virtual_stages(const Cell& cell, std::int32_t stage) {
 }
 
 std::int32_t pipeline_stage_of(const Cell& cell, std::int32_t rank) {
-  return rank / cell.config.data_parallel_size % cell.config.pipeline_model_parallel_size;
+  const std::int32_t of_stage =
+      cell.config.tensor_model_parallel_size * cell.config.data_parallel_size;
+  return rank / of_stage % cell.config.pipeline_model_parallel_size;
 }
 
 std::int32_t replica_of(const Cell& cell, std::int32_t rank) {
-  return rank % cell.config.data_parallel_size;
+  return rank / cell.config.tensor_model_parallel_size % cell.config.data_parallel_size;
+}
+
+std::int32_t tensor_rank_of(const Cell& cell, std::int32_t rank) {
+  return rank % cell.config.tensor_model_parallel_size;
 }
 
 bool is_graphed(const Cell& cell, std::int32_t layer) {

@@ -22,10 +22,11 @@ std::int32_t chunks_a_stage(const Cell& cell);
 /// is virtual stage c * P + s. Layers are dealt out in equal shares, or as equal as they can be.
 std::vector<VirtualStage> virtual_stages(const Cell& cell, std::int32_t stage);
 
-/// Where rank `rank` of a cell's gang stands. The replicas of a stage lie next to each other, as in
-/// Megatron's default order of ranks.
+/// Where rank `rank` of a cell's gang stands, in Megatron's default order of ranks: the ranks that
+/// hold the parts of one layer are neighbours, then come the replicas of a stage, then the stages.
 std::int32_t pipeline_stage_of(const Cell& cell, std::int32_t rank);
 std::int32_t replica_of(const Cell& cell, std::int32_t rank);
+std::int32_t tensor_rank_of(const Cell& cell, std::int32_t rank);
 
 /// True where layer `layer` is among those that get graphs of their own.
 bool is_graphed(const Cell& cell, std::int32_t layer);

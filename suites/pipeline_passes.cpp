@@ -28,7 +28,7 @@ Pass numbered_pass(const matrix::Cell& cell, std::int32_t microbatches, std::int
 
 std::int32_t stage_of(const matrix::Cell& cell, int rank) {
   const std::int32_t stages = cell.config.pipeline_model_parallel_size;
-  return static_cast<std::int32_t>(rank) / cell.config.data_parallel_size % stages;
+  return static_cast<std::int32_t>(rank) * stages / cell.ranks();
 }
 
 std::int32_t chunk_count(const matrix::Cell& cell) {

@@ -20,7 +20,7 @@ struct LayerSpan {
   std::int32_t count = 0;
 };
 
-/// The stage of a rank of the gang: replicas of one stage are neighbours.
+/// The stage of a rank of the gang: the ranks of one stage are neighbours.
 std::int32_t stage_of(const matrix::Cell& cell, int rank);
 /// Model chunks a stage has; a single stage has one.
 std::int32_t chunk_count(const matrix::Cell& cell);

@@ -29,7 +29,8 @@ bool communicates(const GraphRecord& graph) {
 }
 
 /// What must have been agreed on, from what the leg ran.
-LaunchAgreements needed_agreements(const LegRecord& record) {
+LaunchAgreements needed_agreements(const matrix::Cell& cell, const LegRecord& record) {
+  const bool layers_are_shared = cell.config.tensor_model_parallel_size > 1;
   LaunchAgreements needed;
   std::set<std::pair<std::int32_t, bool>> calls_of_layers;
   for (const ExecutionRecord& execution : record.executions) {
@@ -37,6 +38,7 @@ LaunchAgreements needed_agreements(const LegRecord& record) {
     if (execution.scope == optimizer_scope) continue;
     if (execution.layer >= 0) {
       calls_of_layers.insert({execution.step, execution.validation});
+      if (layers_are_shared) ++(execution.replayed ? needed.replays : needed.eager);
     } else if (!execution.replayed) {
       ++needed.eager;
     } else if (communicates(record.graphs.at(static_cast<std::size_t>(execution.graph)))) {
@@ -68,7 +70,7 @@ CheckResult judge_launch_agreement(JudgeContext& context) {
   for (const auto& request : graph_legs(context.cell)) {
     const LegRecord& record = context.legs.record(request);
     const LaunchAgreements& seen = record.agreements;
-    const LaunchAgreements needed = needed_agreements(record);
+    const LaunchAgreements needed = needed_agreements(context.cell, record);
     const bool complete = seen.eager >= needed.eager && seen.captures >= needed.captures &&
                           seen.replays >= needed.replays;
     if (!complete || needed.eager + needed.captures + needed.replays == 0) {

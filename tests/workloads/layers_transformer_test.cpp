@@ -28,7 +28,7 @@ struct TransformerFixture : LayerFixture {
   explicit TransformerFixture(const TransformerShape& layer_shape, std::uint64_t seed = 3)
       : shape(layer_shape),
         store(allocator, *stream, DType::fp64, seed),
-        layer("layers.0", shape, store, 0) {
+        layer("layers.0", shape, ModuleParameters{store}) {
     Random random(seed);
     input = random_tensor<double>(random, Shape{shape.tokens(), shape.hidden});
     weights = random_tensor<double>(random, input.shape);
@@ -211,7 +211,8 @@ TEST(TransformerLayer, TapsOneMaskForEachDropoutAndDrawsNewOnesEveryTime) {
     EXPECT_NE(first[i].second, second[i].second) << first[i].first;
   }
   EXPECT_NE(first[1].second, first[2].second) << "the two hidden dropouts draw the same mask";
-  EXPECT_EQ(f.rng_state()[1], 6U);
+  EXPECT_EQ(f.rng_state()[1], 4U) << "hidden dropouts";
+  EXPECT_EQ(f.rng_state(RngStream::tensor_parallel)[1], 2U) << "attention dropout";
 }
 
 TEST(TransformerLayer, RestoringTheRandomStateRestoresTheMasks) {

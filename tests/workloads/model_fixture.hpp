@@ -62,13 +62,13 @@ struct LayerFixture : DeviceFixture {
   void set(const TensorView& tensor, const std::vector<double>& values) {
     stream->upload(tensor, values.data(), false, "test value");
   }
-  std::vector<std::uint64_t> rng_state() {
+  std::vector<std::uint64_t> rng_state(RngStream from = RngStream::data_parallel) {
     std::vector<std::uint64_t> state(2);
-    stream->download(state.data(), rng.view());
+    stream->download(state.data(), RngState{rng.view()}.at(from));
     return state;
   }
   void reset_rng(std::uint64_t offset = 0) {
-    const std::vector<std::uint64_t> state{99, offset};
+    const std::vector<std::uint64_t> state{99, offset, 98, offset, 97, offset};
     stream->upload(rng.view(), state.data(), false, "reset rng");
   }
   LayerContext context(PoolId pool = default_pool) {
@@ -85,7 +85,7 @@ struct LayerFixture : DeviceFixture {
   }
 
   FaultSwitches faults;
-  Buffer rng{allocator, *stream, default_pool, DType::uint64, Shape{2}, "rng"};
+  Buffer rng{allocator, *stream, default_pool, DType::uint64, Shape{3, 2}, "rng"};
 };
 
 /// A dense cell small enough for finite differences.

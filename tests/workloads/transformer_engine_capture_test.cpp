@@ -272,12 +272,9 @@ TEST(Callables, RunTheirHooksOnceInOrderBeforeEveryForward) {
   PhaseClock clock(nullptr, *device);
   LegMemory memory(*device);
   Recorder recorder(*memory.allocator, *memory.main, false);
-  const Buffer random_state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2},
-                            "rng state");
-  memory.main->fill(random_state.view(), 0, "rng state");
+  const RngTracker rng(*memory.allocator, *memory.main, 11, {});
   const auto model = make_stage_model(cell, 11, 0, *memory.allocator, *memory.main);
-  LegContext context{cell,     graph, environment, plan, memory, {random_state.view()},
-                     recorder, clock, record};
+  LegContext context{cell, graph, environment, plan, memory, rng.state(), recorder, clock, record};
   LayerBody body(context);
   GraphKeeper keeper(context, body);
   const auto zeros = [&] {

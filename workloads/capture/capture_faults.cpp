@@ -34,7 +34,7 @@ CaptureFaults::~CaptureFaults() {
 
 void CaptureFaults::before_capture(PoolId pool) {
   if (context_.fault(Fault::f07c_graph_safe_request_dropped)) {
-    const TensorView& state = context_.rng.seed_and_offset;
+    const TensorView& state = context_.rng.states;
     if (!random_state_.valid()) {
       random_state_ = Buffer(context_.allocator(), context_.stream(), default_pool, state.dtype,
                              state.shape, "random state by value");
@@ -56,8 +56,7 @@ void CaptureFaults::before_capture(PoolId pool) {
 
 void CaptureFaults::at_capture_start() {
   if (!context_.fault(Fault::f07c_graph_safe_request_dropped)) return;
-  context_.stream().copy(context_.rng.seed_and_offset, random_state_.view(),
-                         "random state by value");
+  context_.stream().copy(context_.rng.states, random_state_.view(), "random state by value");
 }
 
 void CaptureFaults::after_last_capture(PoolId pool) {

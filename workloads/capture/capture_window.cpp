@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -114,8 +116,8 @@ void ReleaseWatch::wait(std::chrono::milliseconds deadline) {
 
 GraphKeeper::GraphKeeper(LegContext& context, LayerBody& body)
     : context_(context), body_(body), ledger_(context), violations_(context), growth_(context) {
-  guard("random state", context.rng.seed_and_offset);
-  ledger_.add_long_lived(context.rng.seed_and_offset);
+  guard("random state", context.rng.states);
+  ledger_.add_long_lived(context.rng.states);
   ledger_.add_long_lived(body.zeros());
 }
 
@@ -192,6 +194,7 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   growth_.after_capture(*target.graph, user_object);
 
   const std::span<const GraphNode> nodes = target.graph->nodes();
+  target.communications = communications_of(nodes);
   record.graphs.push_back(
       {.name = request.name,
        .scope = request.scope.empty() ? context_.plan.scope : std::string(request.scope),
@@ -231,6 +234,22 @@ void GraphKeeper::launch(CapturedGraph& graph) {
   stream.record(*events.end);
 }
 
+void GraphKeeper::agree_on_layer(const ExecutionRecord& execution,
+                                 const CapturedGraph* graph) const {
+  if (execution.layer < 0) return;
+  LaunchIntent intent{.name = fmt::format("{}step {} mb {} layer {}{}{} {}",
+                                          execution.validation ? "validation " : "", execution.step,
+                                          execution.microbatch, execution.layer,
+                                          execution.scope.empty() ? "" : " ", execution.scope,
+                                          execution.forward ? "forward" : "backward")};
+  if (graph != nullptr) {
+    intent.kind = LaunchIntent::Kind::replay;
+    intent.replay = graph->exec->launches();
+    intent.communications = graph->communications;
+  }
+  context_.agree_on_layer(intent);
+}
+
 void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs) {
   if (const auto& table = body_.faults().table_in_pool()) {
     TensorView view = body_.zeros();
@@ -244,6 +263,7 @@ void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
                          const std::function<void()>& eager_body) {
   context_.clock.enter(Phase::replay);
   const bool instrumented = context_.recorder.instrumented();
+  agree_on_layer(execution, &graph);
   find_freed_host_records(graph, execution.step);
   ledger_.check_before_launch(graph.index, execution.step);
   body_.faults().before_launch();
@@ -273,6 +293,7 @@ void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
 
 std::uint64_t GraphKeeper::run_eagerly(ExecutionRecord execution,
                                        const std::function<void()>& body) {
+  agree_on_layer(execution, nullptr);
   const bool measured = context_.request.kind == LegKind::graph || context_.recorder.instrumented();
   if (measured) context_.device().synchronize();
   const LaunchCounters before = context_.device().counters();

@@ -33,6 +33,7 @@ struct CapturedGraph {
   std::unique_ptr<GraphExec> exec;
   GraphSlots slots;
   std::int32_t index = -1;  ///< into LegRecord::graphs
+  std::vector<LaunchedCommunication> communications;
   GraphTimes times;
   std::vector<LaunchEvents> launches;  ///< of legs that are timed by events
 };
@@ -113,6 +114,8 @@ class GraphKeeper {
   void forget_graphs();
 
  private:
+  /// The ranks that run the layer together are about to do the same.
+  void agree_on_layer(const ExecutionRecord& execution, const CapturedGraph* graph) const;
   /// Launches the graph between two events where the leg is timed by them.
   void launch(CapturedGraph& graph);
   std::string first_changed(std::uint64_t hash_before, std::uint64_t hash_after) const;

@@ -22,7 +22,7 @@ TensorView EagerLayers::forward(const LayerCall& call, const TensorView& input) 
 void EagerLayers::forward_in_group(Held& held, const LayerGroup& group) {
   LegContext& leg = body_.leg();
   if (held.call.layer == group.first) {
-    held.rng_state = keep_rng_state(leg.stream(), leg.allocator(), mode_.pool, leg.rng,
+    held.rng_state = save_rng_state(leg.stream(), leg.allocator(), mode_.pool, leg.rng,
                                     held.call.label() + " keep random state");
   }
   LayerCall call = held.call;

@@ -42,7 +42,8 @@ LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mod
           .step = call.step,
           .microbatch = call.microbatch,
           .label = call.label(),
-          .recompute = call.validation ? matrix::RecomputeModules{} : recomputed_modules(mode)};
+          .recompute = call.validation ? matrix::RecomputeModules{} : recomputed_modules(mode),
+          .recomputing = call.activations == Activations::recomputed};
 }
 
 matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) const {

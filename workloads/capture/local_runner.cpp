@@ -27,7 +27,7 @@ BodyMode capture_mode(PoolId pool) {
 class StateKeeper {
  public:
   StateKeeper(LegContext& context, const Layer& layer) : context_(context) {
-    keep(context.rng.seed_and_offset);
+    keep(context.rng.states);
     for (const Parameter& parameter : layer.parameters()) keep(parameter.main_grad);
   }
 

@@ -319,10 +319,8 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   void warm_up() {
-    const TensorView& state = context_.rng.seed_and_offset;
-    const Buffer kept(context_.allocator(), context_.stream(), default_pool, state.dtype,
-                      state.shape, "random state kept over warm-up");
-    context_.stream().copy(kept.view(), state, "keep random state over warm-up");
+    const Buffer kept = save_rng_state(context_.stream(), context_.allocator(), default_pool,
+                                       context_.rng, "keep random state over warm-up");
     {
       StreamScope side(context_, *warmup_stream_);
       const std::int32_t runs = inner_warmups(
@@ -330,7 +328,8 @@ class TransformerEngineCapture final : public CaptureImplementation {
       for (std::int32_t run = 0; run < runs; ++run) warm_up_once(run + 1 == runs);
       side.join();
     }
-    context_.stream().copy(state, kept.view(), "restore random state after warm-up");
+    restore_rng_state(context_.stream(), context_.rng, kept.view(),
+                      "restore random state after warm-up");
   }
 
   void warm_up_once(bool measured) {

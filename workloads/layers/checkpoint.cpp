@@ -2,23 +2,15 @@
 
 namespace cgconform::workloads {
 
-Buffer keep_rng_state(Stream& stream, CachingAllocator& allocator, PoolId pool, const RngState& rng,
-                      const std::string& label) {
-  const TensorView& state = rng.seed_and_offset;
-  Buffer kept(allocator, stream, pool, state.dtype, state.shape, label);
-  stream.copy(kept.view(), state, label);
-  return kept;
-}
-
 EarlierRngState::EarlierRngState(Stream& stream, CachingAllocator& allocator, PoolId pool,
                                  const RngState& rng, const TensorView& earlier, std::string label)
     : stream_(stream), rng_(rng), label_(std::move(label)) {
-  current_ = keep_rng_state(stream, allocator, pool, rng, label_ + " keep random state");
-  stream.copy(rng.seed_and_offset, earlier, label_ + " random state of the forward");
+  current_ = save_rng_state(stream, allocator, pool, rng, label_ + " keep random state");
+  restore_rng_state(stream, rng, earlier, label_ + " random state of the forward");
 }
 
 void EarlierRngState::put_back() {
-  stream_.copy(rng_.seed_and_offset, current_.view(), label_ + " put random state back");
+  restore_rng_state(stream_, rng_, current_.view(), label_ + " put random state back");
 }
 
 std::string_view mask_name(std::string_view activation) {
@@ -37,6 +29,7 @@ LayerContext recompute_context(const LayerContext& context) {
   again.label += recompute_label;
   again.tap = nullptr;
   again.recompute = {};
+  again.recomputing = true;
   return again;
 }
 

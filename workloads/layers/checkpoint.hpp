@@ -16,10 +16,6 @@ constexpr std::string_view recompute_label = "recompute";
 /// Name under which a mask drawn again is tapped, before the name of its first drawing.
 constexpr std::string_view recomputed_prefix = "recomputed ";
 
-/// A copy of the random state of now, in device memory.
-Buffer keep_rng_state(Stream& stream, CachingAllocator& allocator, PoolId pool, const RngState& rng,
-                      const std::string& label);
-
 /// Puts an earlier random state in place, on the device, until `put_back`.
 class EarlierRngState {
  public:
@@ -48,7 +44,7 @@ auto checkpoint(LayerContext& context, matrix::RecomputeModule module, SavedActi
                 const std::string& name, const Forward& forward) {
   if (!recomputes(context, module)) return forward(context, saved);
   saved.keep(name + ".rng_state",
-             keep_rng_state(context.stream, context.allocator, context.pool, context.rng,
+             save_rng_state(context.stream, context.allocator, context.pool, context.rng,
                             context.label + " keep random state"));
   SavedActivations dropped;
   return forward(context, dropped);

@@ -38,6 +38,13 @@ TransformerShape layer_shape(const matrix::Cell& cell) {
     throw Error(fmt::format("hidden_size {} is not a multiple of num_attention_heads {}",
                             config.hidden_size, config.num_attention_heads));
   }
+  const std::int32_t parts = config.tensor_model_parallel_size;
+  for (const auto& [value, name] : {std::pair{config.num_attention_heads, "num_attention_heads"},
+                                    std::pair{cell.shape.ffn_hidden_size, "ffn_hidden_size"}}) {
+    if (value % parts == 0) continue;
+    throw Error(fmt::format("{} {} is not a multiple of tensor_model_parallel_size {}", name, value,
+                            parts));
+  }
   TransformerShape shape;
   shape.sequences = config.micro_batch_size;
   shape.length = config.seq_length;
@@ -58,11 +65,12 @@ std::int64_t expected_elements(const matrix::Cell& cell) {
   constexpr std::int64_t other_tensors = 5;
   const std::int64_t hidden = cell.config.hidden_size;
   const std::int64_t ffn = cell.shape.ffn_hidden_size;
+  const std::int64_t parts = cell.config.tensor_model_parallel_size;
   const std::int64_t layers = cell.config.num_layers / cell.config.pipeline_model_parallel_size;
   const std::int64_t a_layer = 4 * hidden * hidden + 2 * hidden * ffn + 9 * hidden + ffn;
   const std::int64_t tables =
       (2 * std::int64_t{cell.shape.vocab_size} + cell.config.seq_length) * hidden;
-  return layers * (a_layer + tensors_a_layer * slack) + tables + other_tensors * slack;
+  return layers * (a_layer / parts + tensors_a_layer * slack) + tables + other_tensors * slack;
 }
 
 /// Embedding, transformer layers, final norm and output projection, as far as
@@ -70,10 +78,11 @@ std::int64_t expected_elements(const matrix::Cell& cell) {
 class DenseStageModel final : public StageModel {
  public:
   DenseStageModel(const matrix::Cell& cell, std::uint64_t seed, int stage,
-                  CachingAllocator& allocator, Stream& stream)
+                  CachingAllocator& allocator, Stream& stream, const LayerGroups& groups)
       : grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
+        tensor_(groups.tensor),
         store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
@@ -163,8 +172,8 @@ class DenseStageModel final : public StageModel {
   void add_layer(std::int32_t index) {
     const std::uint64_t number =
         first_layer_number + static_cast<std::uint64_t>(index) * parameters_a_layer;
-    auto layer =
-        std::make_unique<TransformerLayer>(fmt::format("layers.{}", index), shape_, store_, number);
+    auto layer = std::make_unique<TransformerLayer>(fmt::format("layers.{}", index), shape_,
+                                                    ModuleParameters{store_, number, tensor_});
     for (const Parameter& parameter : layer->parameters()) {
       parameters_.push_back({fmt::format("layers.{}.{}", index, parameter.name), index, parameter});
     }
@@ -174,6 +183,7 @@ class DenseStageModel final : public StageModel {
 
   float grad_scale_ = 1.0F;
   TransformerShape shape_;
+  TensorParallel tensor_;
   ParameterStore store_;
   Parameter token_table_;
   Parameter position_table_;
@@ -189,9 +199,9 @@ class DenseStageModel final : public StageModel {
 }  // namespace
 
 std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint64_t seed,
-                                             int stage, CachingAllocator& allocator,
-                                             Stream& stream) {
-  return std::make_unique<DenseStageModel>(cell, seed, stage, allocator, stream);
+                                             int stage, CachingAllocator& allocator, Stream& stream,
+                                             const LayerGroups& groups) {
+  return std::make_unique<DenseStageModel>(cell, seed, stage, allocator, stream, groups);
 }
 
 }  // namespace cgconform::workloads

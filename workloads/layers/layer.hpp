@@ -12,6 +12,7 @@
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/stream.hpp"
 #include "workloads/faults/fault_switches.hpp"
+#include "workloads/rng/rng_tracker.hpp"
 
 namespace cgconform::workloads {
 
@@ -38,12 +39,6 @@ class TensorTap {
   virtual void tap(std::string_view tensor, const TensorView& value) = 0;
 };
 
-/// Device-side random state {seed, offset} as two uint64, read and advanced by the ops that draw,
-/// so that a graph draws new numbers at every replay.
-struct RngState {
-  TensorView seed_and_offset;
-};
-
 /// Where and how one call of a layer runs.
 struct LayerContext {
   Stream& stream;
@@ -58,6 +53,7 @@ struct LayerContext {
   std::string label;  ///< prefix for op labels, "step 0 mb 1 layer 0"
   /// Modules whose activations are not kept but computed again in the backward; see checkpoint.hpp.
   matrix::RecomputeModules recompute = {};
+  bool recomputing = false;  ///< a forward that runs again, in the backward
 };
 
 /// Activations kept from a layer's forward to its backward, by name.

@@ -72,12 +72,12 @@ Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const
 }
 
 Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
-               const std::string& name) {
+               const std::string& name, RngStream from) {
   if (!context.training || probability == 0.0F) return x;
   const TensorView& input = x.view();
   Buffer output = make_buffer(context, input.dtype, input.shape, name);
   Buffer mask = make_buffer(context, DType::uint8, input.shape, name + ".mask");
-  const TensorView& state = context.rng.seed_and_offset;
+  const TensorView state = context.rng.at(from);
   const std::string label = op_label(context, name);
   if (context.faults.is_on(Fault::f07a_offset_by_value)) {
     const auto offset = static_cast<std::uint64_t>(context.step) * 1000 +

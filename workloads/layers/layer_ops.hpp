@@ -33,7 +33,7 @@ Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const
 /// Dropout with the mask kept in `saved` and tapped as "dropout_mask:<name>". Gives `x` back where
 /// there is nothing to drop.
 Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
-               const std::string& name);
+               const std::string& name, RngStream from = RngStream::data_parallel);
 /// The gradient through `dropout`; invalid where nothing was dropped and `grad` is it.
 Buffer dropout_grad(LayerContext& context, const TensorView& grad, float probability,
                     const SavedActivations& saved, const std::string& name);

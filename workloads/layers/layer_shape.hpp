@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "workloads/layers/parameter_store.hpp"
+#include "workloads/layers/tensor_parallel.hpp"
 
 namespace cgconform::workloads {
 
@@ -26,6 +27,7 @@ struct TransformerShape {
 struct ModuleParameters {
   ParameterStore& store;
   std::uint64_t first_number = 0;
+  TensorParallel tensor{};
 };
 
 constexpr ParameterInit norm_weight_init{1.0F, 0.02F};

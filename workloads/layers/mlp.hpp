@@ -8,6 +8,7 @@
 #include "workloads/layers/input_norm.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
+#include "workloads/layers/linear.hpp"
 
 namespace cgconform::workloads {
 
@@ -26,16 +27,11 @@ class Mlp final : public Layer {
   /// A part that recompute may drop; keeps in `saved` what its backward needs.
   Buffer feed_forward(LayerContext& context, const TensorView& normed, SavedActivations& saved);
 
-  const Parameter* fc1_bias() const { return shape_.bias ? &fc1_bias_ : nullptr; }
-  const Parameter* fc2_bias() const { return shape_.bias ? &fc2_bias_ : nullptr; }
-
   std::string name_;
   TransformerShape shape_;
   InputNorm norm_;
-  Parameter fc1_weight_;
-  Parameter fc2_weight_;
-  Parameter fc1_bias_;
-  Parameter fc2_bias_;
+  ColumnParallelLinear fc1_;
+  RowParallelLinear fc2_;
   std::vector<Parameter> parameters_;
 };
 

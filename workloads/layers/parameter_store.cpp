@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
@@ -20,6 +23,21 @@ constexpr std::int64_t largest_capacity = std::int64_t{1} << 24;
 
 std::int64_t aligned(std::int64_t elements) {
   return (elements + alignment - 1) / alignment * alignment;
+}
+
+std::vector<std::int64_t> sections_of(const ParameterShard& shard, const Shape& whole) {
+  return shard.sections.empty() ? std::vector{whole[shard.axis]} : shard.sections;
+}
+
+Shape shape_of(const ParameterShard& shard, const Shape& whole, const std::string& name) {
+  for (const std::int64_t section : sections_of(shard, whole)) {
+    if (section % shard.parts == 0) continue;
+    throw InternalError(
+        fmt::format("{}: {} rows or columns have no {} equal parts", name, section, shard.parts));
+  }
+  if (whole.rank() == 1) return Shape{whole[0] / shard.parts};
+  return shard.axis == 0 ? Shape{whole[0] / shard.parts, whole[1]}
+                         : Shape{whole[0], whole[1] / shard.parts};
 }
 
 }  // namespace
@@ -41,8 +59,9 @@ void ParameterStore::make_room(std::int64_t elements) {
                      elements_of(memory.main_grads.view(), 0, Shape{0})});
 }
 
-Parameter ParameterStore::add(std::string name, const Shape& shape, const ParameterInit& init,
-                              std::uint64_t number) {
+Parameter ParameterStore::add(std::string name, const Shape& whole, const ParameterInit& init,
+                              std::uint64_t number, const ParameterShard& shard) {
+  const Shape shape = shape_of(shard, whole, name);
   const std::int64_t elements = aligned(shape.elements());
   make_room(elements);
   ParameterChunk& chunk = chunks_.back();
@@ -50,9 +69,30 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, const Parame
   chunk.weights.shape = Shape{first + elements};
   chunk.main_grads.shape = chunk.weights.shape;
   const TensorView weight = elements_of(chunk.weights, first, shape);
-  fill_normal(stream_, weight, {seed_ ^ parameter_seed_salt, number, init.deviation, init.mean},
-              "initialise " + name);
+  initialise(weight, whole, init, number, shard, "initialise " + name);
   return {std::move(name), weight, elements_of(chunk.main_grads, first, shape)};
+}
+
+void ParameterStore::initialise(const TensorView& weight, const Shape& whole,
+                                const ParameterInit& init, std::uint64_t number,
+                                const ParameterShard& shard, const std::string& label) {
+  FillNormalParams params{seed_ ^ parameter_seed_salt, number, init.deviation, init.mean};
+  if (shard.axis == 1) {
+    params.row_length = weight.shape[1];
+    params.row_stride = whole[1];
+    params.first = shard.part * weight.shape[1];
+    fill_normal(stream_, weight, params, label);
+    return;
+  }
+  const std::int64_t row = whole.elements() / whole[0];
+  std::int64_t before = 0;  // rows of earlier sections, in the whole tensor
+  for (const std::int64_t section : sections_of(shard, whole)) {
+    const std::int64_t rows = section / shard.parts;
+    params.first = (before + shard.part * rows) * row;
+    fill_normal(stream_, elements_of(weight, before / shard.parts * row, Shape{rows * row}), params,
+                label);
+    before += section;
+  }
 }
 
 }  // namespace cgconform::workloads

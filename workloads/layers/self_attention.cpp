@@ -37,23 +37,25 @@ SelfAttention::SelfAttention(std::string layer_name, const TransformerShape& sha
                              const ModuleParameters& made_in)
     : name_(std::move(layer_name)),
       shape_(shape),
-      norm_("input_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers) {
-  const std::int64_t hidden = shape_.hidden;
-  const auto added = [&](const char* parameter_name, const Shape& extents,
-                         const ParameterInit& init, Number number) {
-    return parameters_.emplace_back(
-        made_in.store.add(parameter_name, extents, init, made_in.first_number + number));
-  };
-  parameters_ = {norm_.weight(), norm_.bias()};
-  qkv_weight_ = added("self_attention.linear_qkv.weight", {3 * hidden, hidden}, weight_init(hidden),
-                      qkv_weight_number);
-  projection_weight_ = added("self_attention.linear_proj.weight", {hidden, hidden},
-                             weight_init(hidden), projection_weight_number);
-  if (shape_.bias) {
-    qkv_bias_ = added("self_attention.linear_qkv.bias", {3 * hidden}, bias_init, qkv_bias_number);
-    projection_bias_ =
-        added("self_attention.linear_proj.bias", {hidden}, bias_init, projection_bias_number);
-  }
+      tensor_(made_in.tensor),
+      norm_("input_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
+      qkv_({.name = "self_attention.linear_qkv",
+            .inputs = shape.hidden,
+            .outputs = std::int64_t{qkv_parts} * shape.hidden,
+            .bias = shape.bias,
+            .weight_number = qkv_weight_number,
+            .bias_number = qkv_bias_number},
+           made_in, {shape.hidden, shape.hidden, shape.hidden}),
+      projection_({.name = "self_attention.linear_proj",
+                   .inputs = shape.hidden,
+                   .outputs = shape.hidden,
+                   .bias = shape.bias,
+                   .weight_number = projection_weight_number,
+                   .bias_number = projection_bias_number},
+                  made_in),
+      parameters_{norm_.weight(), norm_.bias()} {
+  qkv_.append_to(parameters_);
+  projection_.append_to(parameters_);
 }
 
 Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
@@ -61,8 +63,7 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
   const DType dtype = input.dtype;
 
   Buffer normed = norm_.forward(context, input, saved);
-  const Buffer qkv =
-      linear_forward(context, normed.view(), qkv_weight_, qkv_bias(), "self_attention.linear_qkv");
+  const Buffer qkv = qkv_.forward(context, normed.view());
   norm_.keep_or_discard(context, input, std::move(normed), saved);
 
   Buffer parts[qkv_parts];
@@ -79,8 +80,7 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
     keep(context, saved, part_names[part], std::move(parts[part]));
   }
 
-  Buffer projected = linear_forward(context, merged.view(), projection_weight_, projection_bias(),
-                                    "self_attention.linear_proj");
+  Buffer projected = projection_.forward(context, merged.view());
   keep(context, saved, "merged", std::move(merged));
   const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
                                   "self_attention.dropout");
@@ -109,10 +109,10 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
                 op_label(context, "keep probabilities"));
   }
   Buffer dropped = dropout(context, std::move(probabilities), shape_.attention_dropout, saved,
-                           "core_attention.dropout");
+                           "core_attention.dropout", RngStream::tensor_parallel);
   const Buffer attended = make_buffer(context, dtype, query.shape, "context");
   gemm(stream, attended.view(), dropped.view(), false, value, false, op_label(context, "context"));
-  Buffer merged = make_buffer(context, dtype, {shape_.tokens(), shape_.hidden}, "merged");
+  Buffer merged = make_buffer(context, dtype, {shape_.tokens(), own_width()}, "merged");
   merge_heads(stream, merged.view(), std::array{attended.view()}, shape_.sequences,
               op_label(context, "merged"));
   if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
@@ -129,8 +129,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "self_attention.dropout");
   const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
-  const Buffer grad_merged = linear_backward(context, grad, saved.at("merged"), projection_weight_,
-                                             projection_bias(), "self_attention.linear_proj");
+  const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
   const Buffer grad_heads = make_buffer(context, dtype, per_head(), "context");
   split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
               op_label(context, "merged backward"));
@@ -145,12 +144,11 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
       core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
 
   const Buffer grad_qkv =
-      make_buffer(context, dtype, {shape_.tokens(), 3 * std::int64_t{shape_.hidden}}, "qkv");
+      make_buffer(context, dtype, {shape_.tokens(), qkv_parts * own_width()}, "qkv");
   merge_heads(stream, grad_qkv.view(),
               std::array{grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()},
               shape_.sequences, op_label(context, "qkv backward"));
-  const Buffer grad_normed = linear_backward(context, grad_qkv.view(), norm_.output(saved),
-                                             qkv_weight_, qkv_bias(), "self_attention.linear_qkv");
+  const Buffer grad_normed = qkv_.backward(context, grad_qkv.view(), norm_.output(saved));
   const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
   Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
   add(stream, grad_input.view(), grad_output, grad_branch.view(),

@@ -10,6 +10,7 @@
 #include "workloads/layers/input_norm.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
+#include "workloads/layers/linear.hpp"
 
 namespace cgconform::workloads {
 
@@ -35,20 +36,20 @@ class SelfAttention final : public Layer {
                                                 const TensorView& grad_heads,
                                                 const SavedActivations& saved);
 
-  std::int64_t head_count() const { return std::int64_t{shape_.sequences} * shape_.heads; }
+  /// What of all heads this rank computes.
+  std::int64_t own_heads() const { return shape_.heads / tensor_.size(); }
+  std::int64_t own_width() const { return own_heads() * head_size(); }
+  std::int64_t head_count() const { return shape_.sequences * own_heads(); }
   std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
   Shape per_head() const { return {head_count(), shape_.length, head_size()}; }
   Shape per_score() const { return {head_count(), shape_.length, shape_.length}; }
-  const Parameter* qkv_bias() const { return shape_.bias ? &qkv_bias_ : nullptr; }
-  const Parameter* projection_bias() const { return shape_.bias ? &projection_bias_ : nullptr; }
 
   std::string name_;
   TransformerShape shape_;
+  TensorParallel tensor_;
   InputNorm norm_;
-  Parameter qkv_weight_;
-  Parameter projection_weight_;
-  Parameter qkv_bias_;
-  Parameter projection_bias_;
+  ColumnParallelLinear qkv_;
+  RowParallelLinear projection_;
   std::vector<Parameter> parameters_;
 };
 

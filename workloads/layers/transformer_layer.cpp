@@ -42,12 +42,12 @@ Buffer ModularLayer::backward(LayerContext& context, const TensorView& grad_outp
 }
 
 TransformerLayer::TransformerLayer(const std::string& name, const TransformerShape& shape,
-                                   ParameterStore& store, std::uint64_t first_number)
+                                   const ModuleParameters& made_in)
     : ModularLayer(name) {
-  append("attn",
-         std::make_unique<SelfAttention>(name, shape, ModuleParameters{store, first_number}));
-  append("mlp", std::make_unique<Mlp>(name, shape,
-                                      ModuleParameters{store, first_number + parameters_a_module}));
+  ModuleParameters of_mlp = made_in;
+  of_mlp.first_number += parameters_a_module;
+  append("attn", std::make_unique<SelfAttention>(name, shape, made_in));
+  append("mlp", std::make_unique<Mlp>(name, shape, of_mlp));
 }
 
 }  // namespace cgconform::workloads

@@ -43,8 +43,8 @@ constexpr std::uint64_t parameters_a_module = 1024;
 /// A pre-norm transformer layer: attention, then a dense MLP.
 class TransformerLayer final : public ModularLayer {
  public:
-  TransformerLayer(const std::string& name, const TransformerShape& shape, ParameterStore& store,
-                   std::uint64_t first_number);
+  TransformerLayer(const std::string& name, const TransformerShape& shape,
+                   const ModuleParameters& made_in);
 };
 
 }  // namespace cgconform::workloads

@@ -4,16 +4,31 @@
 #include <string>
 
 #include "workloads/device/stream.hpp"
+#include "workloads/rng/philox.hpp"
 
 namespace cgconform::workloads {
 
-/// By-value scalars of fill_normal.
+/// By-value scalars of fill_normal. The output may be a part of a larger tensor: rows of
+/// `row_length` elements that begin at `first` and stand `row_stride` apart in it. A length of 0
+/// means one row.
 struct FillNormalParams {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
   float deviation = 1.0F;
   float mean = 0.0F;
+  std::int64_t first = 0;
+  std::int64_t row_length = 0;
+  std::int64_t row_stride = 0;
 };
+
+/// Where element `i` of the output stands in the larger tensor.
+CGCONFORM_HOST_DEVICE constexpr std::uint64_t place_of(const FillNormalParams& params,
+                                                       std::int64_t i) {
+  const std::int64_t place =
+      params.row_length == 0 ? i
+                             : i / params.row_length * params.row_stride + i % params.row_length;
+  return static_cast<std::uint64_t>(params.first + place);
+}
 
 /// By-value scalars of fill_uniform.
 struct FillUniformParams {
@@ -35,8 +50,8 @@ extern const OpDeclaration fill_uniform_op;
 extern const OpDeclaration fill_tokens_op;
 extern const OpDeclaration poison_op;
 
-/// Normally distributed numbers, a function of seed, offset and element alone; fp64 gets the values
-/// of fp32, the 16-bit types those values rounded.
+/// Normally distributed numbers, a function of seed, offset and the element's place alone; fp64
+/// gets the values of fp32, the 16-bit types those values rounded.
 void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
                  std::string label);
 

@@ -297,17 +297,29 @@ std::optional<LaunchDisagreement> find_disagreement(std::span<const LaunchIntent
 void LaunchLedger::agree(const LaunchIntent& intent) {
   if (intent.kind == Kind::replay && intent.communications.empty()) return;
   const auto begin = std::chrono::steady_clock::now();
+  agree_in(gang_, intent);
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+  count(intent, spent.count());
+}
+
+void LaunchLedger::agree_on_layer(const LaunchIntent& intent) {
+  if (layer_groups_.empty()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  for (Communicator* group : layer_groups_) agree_in(*group, intent);
+  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
+  count(intent, spent.count());
+}
+
+void LaunchLedger::agree_in(Communicator& group, const LaunchIntent& intent) {
   std::vector<LaunchIntent> intents;
-  for (const std::string& text : gang_.exchange(intent.encode())) {
+  for (const std::string& text : group.exchange(intent.encode())) {
     intents.push_back(LaunchIntent::decode(text));
   }
   if (const auto disagreement = find_disagreement(intents)) {
-    throw DeviceError(disagreement->rank == gang_.rank() ? disagreement->category
+    throw DeviceError(disagreement->rank == group.rank() ? disagreement->category
                                                          : ErrorCategory::communicator_error,
                       "launch ledger", disagreement->text);
   }
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - begin;
-  count(intent, spent.count());
 }
 
 void LaunchLedger::count(const LaunchIntent& intent, double milliseconds) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/device/communicator.hpp"
@@ -58,18 +59,25 @@ std::optional<LaunchDisagreement> find_disagreement(std::span<const LaunchIntent
 /// not asked about.
 class LaunchLedger {
  public:
-  /// `gang` holds every rank that shares a communicator with this one, and outlives the ledger.
-  explicit LaunchLedger(Communicator& gang) : gang_(gang) {}
+  /// `gang` holds every rank that shares a communicator with this one; `layer_groups` are the parts
+  /// of it whose ranks run a layer together. They outlive the ledger.
+  explicit LaunchLedger(Communicator& gang, std::vector<Communicator*> layer_groups = {})
+      : gang_(gang), layer_groups_(std::move(layer_groups)) {}
 
   /// Returns once all ranks are about to do the same. Throws DeviceError: on the odd rank with the
   /// disagreement's category, on the others with communicator_error, all with one text.
   void agree(const LaunchIntent& intent);
+  /// Before one pass through a layer, eager or replayed, which other stages make at other times:
+  /// as `agree`, with the ranks that run the layer together. Does nothing where there are none.
+  void agree_on_layer(const LaunchIntent& intent);
   const LaunchAgreements& agreements() const { return agreements_; }
 
  private:
+  void agree_in(Communicator& group, const LaunchIntent& intent);
   void count(const LaunchIntent& intent, double milliseconds);
 
   Communicator& gang_;
+  std::vector<Communicator*> layer_groups_;
   LaunchAgreements agreements_;
 };
 

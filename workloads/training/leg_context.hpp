@@ -95,6 +95,10 @@ struct LegContext {
   void agree_on_launch(const LaunchIntent& intent) const {
     if (launches != nullptr) launches->agree(intent);
   }
+  /// See LaunchLedger::agree_on_layer.
+  void agree_on_layer(const LaunchIntent& intent) const {
+    if (launches != nullptr) launches->agree_on_layer(intent);
+  }
   bool fault(Fault fault) const { return environment.faults.is_on(fault); }
   bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }
 };

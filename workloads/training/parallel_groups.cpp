@@ -11,23 +11,33 @@ ParallelGroups::ParallelGroups(const matrix::Cell& cell, Communicator* gang) {
   if (gang == nullptr) return;
   stage_ = matrix::pipeline_stage_of(cell, gang->rank());
   replica_ = matrix::replica_of(cell, gang->rank());
-  const bool replicated = cell.config.data_parallel_size > 1;
+  tensor_rank_ = matrix::tensor_rank_of(cell, gang->rank());
+  const std::int32_t parts = cell.config.tensor_model_parallel_size;
+  const std::int32_t replicas = cell.config.data_parallel_size;
   if (cell.config.pipeline_model_parallel_size > 1) {
-    pipeline_ = replicated ? keep(gang->split(replica_, "pipeline")) : gang;
+    const int of_stage = replica_ * parts + tensor_rank_;
+    const bool whole_gang = parts == 1 && replicas == 1;
+    pipeline_ = whole_gang ? gang : keep(gang->split(of_stage, "pipeline"));
     const bool interleaved = matrix::chunks_a_stage(cell) > 1;
     pipeline_gradients_ =
-        interleaved ? keep(gang->split(replica_, "pipeline gradients")) : pipeline_;
+        interleaved ? keep(gang->split(of_stage, "pipeline gradients")) : pipeline_;
   }
-  if (replicated) replicas_ = keep(gang->split(stage_, "replicas"));
+  if (replicas > 1) replicas_ = keep(gang->split(stage_ * parts + tensor_rank_, "replicas"));
+  if (parts > 1) tensor_ = keep(gang->split(stage_ * replicas + replica_, "tensor parallel"));
 }
 
-std::vector<const Communicator*> ParallelGroups::all() const {
-  std::vector<const Communicator*> groups;
-  for (const Communicator* group : {pipeline_, pipeline_gradients_, replicas_}) {
+std::vector<Communicator*> ParallelGroups::all() const {
+  std::vector<Communicator*> groups;
+  for (Communicator* group : {pipeline_, pipeline_gradients_, replicas_, tensor_}) {
     const bool known = std::find(groups.begin(), groups.end(), group) != groups.end();
     if (group != nullptr && !known) groups.push_back(group);
   }
   return groups;
+}
+
+std::vector<Communicator*> ParallelGroups::of_layers() const {
+  if (tensor_ == nullptr) return {};
+  return {tensor_};
 }
 
 Communicator* ParallelGroups::keep(std::unique_ptr<Communicator> made) {

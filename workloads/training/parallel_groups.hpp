@@ -18,6 +18,7 @@ class ParallelGroups {
 
   int stage() const { return stage_; }
   int replica() const { return replica_; }
+  int tensor_rank() const { return tensor_rank_; }
 
   /// The stages that this rank's micro-batches pass through, in order; null where there is one.
   Communicator* pipeline() const { return pipeline_; }
@@ -25,18 +26,24 @@ class ParallelGroups {
   Communicator* pipeline_gradients() const { return pipeline_gradients_; }
   /// The ranks that hold the same parameters; null where there is one.
   Communicator* replicas() const { return replicas_; }
+  /// The ranks that hold the parts of this rank's layers; null where it holds them whole.
+  Communicator* tensor() const { return tensor_; }
   /// Each communicator of the above once.
-  std::vector<const Communicator*> all() const;
+  std::vector<Communicator*> all() const;
+  /// Those whose ranks run one layer together.
+  std::vector<Communicator*> of_layers() const;
 
  private:
   Communicator* keep(std::unique_ptr<Communicator> made);
 
   int stage_ = 0;
   int replica_ = 0;
+  int tensor_rank_ = 0;
   std::vector<std::unique_ptr<Communicator>> made_;
   Communicator* pipeline_ = nullptr;
   Communicator* pipeline_gradients_ = nullptr;
   Communicator* replicas_ = nullptr;
+  Communicator* tensor_ = nullptr;
 };
 
 }  // namespace cgconform::workloads

@@ -88,12 +88,17 @@ class StageOptimizer {
   virtual TensorView loss_scale() const = 0;
 };
 
+/// The groups whose ranks run one layer together; null where this rank runs it alone.
+struct LayerGroups {
+  Communicator* tensor = nullptr;
+};
+
 /// The cell's model on pipeline stage `stage`; parameters are a function of `seed` and of their
 /// place in the whole model, so that every split of the model starts from the same weights. Layers
 /// are dealt out to virtual stages in equal shares, or as equal as they can be.
 std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint64_t seed,
-                                             int stage, CachingAllocator& allocator,
-                                             Stream& stream);
+                                             int stage, CachingAllocator& allocator, Stream& stream,
+                                             const LayerGroups& groups = {});
 /// The cell's optimizer. 16-bit weights are trained through fp32 main weights; fp16 scales its
 /// loss. `stages` joins the ranks that must agree on whether a step overflowed; null for one rank.
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,

@@ -1,6 +1,5 @@
 #include "workloads/training/training_leg.hpp"
 
-#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,17 +17,6 @@ BatchShape batch_shape(const matrix::Cell& cell) {
   return {cell.config.micro_batch_size, cell.config.seq_length, cell.shape.vocab_size};
 }
 
-/// Seed and offset of the dropout stream, on the device. Every stage draws from a stream of its
-/// own, which its replicas share.
-Buffer make_rng_memory(LegMemory& memory, std::uint64_t seed, int stage) {
-  Buffer state(*memory.allocator, *memory.main, default_pool, DType::uint64, Shape{2}, "rng state");
-  constexpr std::uint64_t seeds_a_stage = 100;
-  const std::array<std::uint64_t, 2> initial{
-      seed + seeds_a_stage * static_cast<std::uint64_t>(stage), 0};
-  memory.main->upload(state.view(), initial.data(), false, "seed rng state");
-  return state;
-}
-
 }  // namespace
 
 TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
@@ -37,13 +25,13 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
     : cell_(cell),
       groups_(cell, environment.gang),
       recorder_(*memory.allocator, *memory.main, request.instrumented),
-      rng_memory_(make_rng_memory(memory, environment.seed, groups_.stage())),
+      rng_(*memory.allocator, *memory.main, environment.seed,
+           {.stage = groups_.stage(), .tensor_rank = groups_.tensor_rank()}),
       model_(make_stage_model(cell, environment.seed, groups_.stage(), *memory.allocator,
-                              *memory.main)),
+                              *memory.main, {.tensor = groups_.tensor()})),
       optimizer_(
           make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main, environment.gang)),
-      context_{cell,      request, environment, plan, memory, {rng_memory_.view()},
-               recorder_, clock,   record},
+      context_{cell, request, environment, plan, memory, rng_.state(), recorder_, clock, record},
       body_(context_),
       keeper_(context_, body_),
       loader_(batch_shape(cell), environment.seed,
@@ -57,7 +45,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
   // the legs judged before them have agreed.
   const bool agrees = request.kind == LegKind::graph && !request.timed && request.cycles == 0;
   if (environment.gang != nullptr && agrees) {
-    context_.launches = &launches_.emplace(*environment.gang);
+    context_.launches = &launches_.emplace(*environment.gang, groups_.of_layers());
   }
   context_.loss_scale = optimizer_->loss_scale();
   for (const ParameterChunk& chunk : model_->parameter_chunks()) {
@@ -90,7 +78,7 @@ void TrainingLeg::run() {
   }
   keeper_.ledger().note_end_of_launches();
   if (context_.fault(Fault::f32c_scratch_freed_after_launch) && implementation_->captured()) {
-    rng_memory_.reset();
+    rng_.reset();
   }
   context_.clock.enter(Phase::verify);
   context_.device().synchronize();
@@ -149,8 +137,8 @@ void TrainingLeg::draw_after_validation() {
   constexpr float probability = 0.5F;
   const char* label = "validation draws";
   stream.fill(drawn.view(), 0, label);
-  dropout_forward(stream, drawn.view(), mask.view(), context_.rng.seed_and_offset, drawn.view(),
-                  probability, 1, label);
+  dropout_forward(stream, drawn.view(), mask.view(), context_.rng.at(RngStream::data_parallel),
+                  drawn.view(), probability, 1, label);
 }
 
 void TrainingLeg::zero_gradients() {
@@ -232,7 +220,7 @@ void TrainingLeg::observe_state(std::int32_t step) {
                     optimizer_->scalars().learning_rate);
   metrics_.observe(step);
   recorder_.observe(ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"},
-                    context_.rng.seed_and_offset);
+                    context_.rng.states);
 }
 
 void TrainingLeg::poison() {

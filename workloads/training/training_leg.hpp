@@ -54,7 +54,7 @@ class TrainingLeg {
   const matrix::Cell& cell_;
   ParallelGroups groups_;
   Recorder recorder_;
-  Buffer rng_memory_;
+  RngTracker rng_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<StageOptimizer> optimizer_;
   std::optional<LaunchLedger> launches_;

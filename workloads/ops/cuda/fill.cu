@@ -16,7 +16,7 @@ void fill_normal_of(const OpCall& call, const LaunchContext& context) {
   for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) {
     constexpr double pi = 3.14159265358979323846;
     const std::array<std::uint32_t, 4> words =
-        philox(params.seed, params.offset, static_cast<std::uint64_t>(i));
+        philox(params.seed, params.offset, place_of(params, i));
     const double radius = sqrt(-2.0 * log(1.0 - uniform(words[0])));
     const double normal = radius * cos(2.0 * pi * uniform(words[1]));
     const auto value = static_cast<float>(static_cast<double>(params.mean) +

@@ -27,7 +27,7 @@ void fill_normal(const OpCall& call) {
     using T = decltype(type);
     T* output = elements<T>(call, 0);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      const auto words = philox(params.seed, params.offset, static_cast<std::uint64_t>(i));
+      const auto words = philox(params.seed, params.offset, place_of(params, i));
       const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(words[0])));
       const double normal = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
       const auto value = static_cast<float>(static_cast<double>(params.mean) +

@@ -1,0 +1,238 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "matrix/virtual_stages.hpp"
+#include "tests/workloads/pipeline_legs.hpp"
+#include "workloads/training/parallel_groups.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::RecomputeGranularity;
+using matrix::RecomputeModule;
+
+constexpr LegRequest eager{};
+constexpr LegRequest graph{.kind = LegKind::graph, .replay_seed = 5};
+constexpr LegRequest instrumented_eager{.instrumented = true};
+constexpr LegRequest instrumented_graph{
+    .kind = LegKind::graph, .instrumented = true, .replay_seed = 6};
+
+struct Layout {
+  std::int32_t parts = 2;
+  std::int32_t replicas = 1;
+  std::int32_t stages = 1;
+  std::int32_t chunks = 1;
+};
+
+matrix::Cell split_cell(CudaGraphImpl impl, const Layout& layout) {
+  matrix::Cell cell = testing::small_cell(impl);
+  cell.config.num_layers = 2 * layout.stages;
+  cell.config.tensor_model_parallel_size = layout.parts;
+  cell.config.data_parallel_size = layout.replicas;
+  cell.config.pipeline_model_parallel_size = layout.stages;
+  if (layout.chunks > 1) cell.config.virtual_pipeline_model_parallel_size = layout.chunks;
+  cell.config.num_microbatches = 4;
+  return cell;
+}
+
+std::vector<double> doubles_of(const std::vector<std::byte>& bytes) {
+  std::vector<double> values(bytes.size() / sizeof(double));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// What rank `part` of `parts` holds of a tensor of the whole model, cut by hand: rows of
+/// column-parallel weights, those of queries, keys and values apart; columns of row-parallel ones.
+std::vector<double> part_of(const std::vector<double>& whole, const std::string& tensor,
+                            std::int64_t columns, std::size_t part, std::size_t parts) {
+  const auto has = [&](const char* text) { return tensor.find(text) != std::string::npos; };
+  std::vector<double> own;
+  if (has("linear_proj.weight") || has("linear_fc2.weight")) {
+    const auto width = static_cast<std::size_t>(columns);
+    const std::size_t share = width / parts;
+    for (std::size_t row = 0; row < whole.size() / width; ++row) {
+      for (std::size_t i = 0; i < share; ++i) {
+        own.push_back(whole[row * width + part * share + i]);
+      }
+    }
+    return own;
+  }
+  if (!has("linear_qkv") && !has("linear_fc1")) return whole;
+  const std::size_t sections = has("linear_qkv") ? 3 : 1;
+  const std::size_t section = whole.size() / sections;
+  for (std::size_t i = 0; i < sections; ++i) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(i * section);
+    const auto share = static_cast<std::ptrdiff_t>(section / parts);
+    own.insert(own.end(), begin + static_cast<std::ptrdiff_t>(part) * share,
+               begin + (static_cast<std::ptrdiff_t>(part) + 1) * share);
+  }
+  return own;
+}
+
+/// Losses and the gradients of the first step agree with those of one rank on the whole batch, up
+/// to the order in which partial sums are added.
+void expect_results_of_one_rank(const Layout& layout) {
+  matrix::Cell cell = split_cell(CudaGraphImpl::none, layout);
+  cell.config.num_attention_heads = 4;
+  cell.config.params_dtype = matrix::ParamsDtype::fp64;
+  cell.config.attention_dropout = 0.0F;
+  cell.config.hidden_dropout = 0.0F;
+  matrix::Cell whole = cell;
+  whole.config.num_microbatches *= layout.replicas;
+  whole.config.tensor_model_parallel_size = 1;
+  whole.config.data_parallel_size = 1;
+  whole.config.pipeline_model_parallel_size = 1;
+  whole.config.virtual_pipeline_model_parallel_size.reset();
+  const auto expected = testing::run_ranks(whole, eager).at(0).bytes;
+  const auto ranks = testing::run_ranks(cell, eager);
+  std::size_t gradients = 0;
+  std::size_t losses = 0;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    ASSERT_EQ(ranks[rank].record.error, "");
+    const auto parts = static_cast<std::size_t>(layout.parts);
+    for (const auto& [key, bytes] : ranks[rank].bytes) {
+      const auto& [quantity, step, microbatch, layer, validation, tensor, times] = key;
+      const bool loss = quantity == ObservedQuantity::loss && layout.replicas == 1;
+      if (step != 0 || (quantity != ObservedQuantity::main_grad && !loss)) continue;
+      const bool fc2 = tensor.find("fc2") != std::string::npos;
+      const std::int64_t columns = fc2 ? cell.shape.ffn_hidden_size : cell.config.hidden_size;
+      const std::vector<double> all =
+          part_of(doubles_of(expected.at(key)), tensor, columns, rank % parts, parts);
+      const std::vector<double> own = doubles_of(bytes);
+      ASSERT_EQ(own.size(), all.size()) << testing::key_text(key);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        ASSERT_NEAR(own[i], all[i], 1e-12 * std::max(1.0, std::abs(all[i])))
+            << testing::key_text(key) << " rank " << rank << " element " << i;
+      }
+      ++(loss ? losses : gradients);
+    }
+  }
+  EXPECT_GT(gradients, 0U);
+  EXPECT_TRUE(losses > 0 || layout.replicas > 1);
+}
+
+TEST(TensorParallel, GivesTheLossesAndGradientsOfOneRank) {
+  expect_results_of_one_rank({.parts = 2});
+  expect_results_of_one_rank({.parts = 4});
+}
+
+TEST(TensorParallel, GivesThemInProductsWithReplicasAndStages) {
+  expect_results_of_one_rank({.parts = 2, .replicas = 2});
+  expect_results_of_one_rank({.parts = 2, .stages = 2, .chunks = 2});
+  expect_results_of_one_rank({.parts = 2, .replicas = 2, .stages = 2});
+}
+
+TEST(TensorParallel, PutsThePartsOfALayerOnNeighboursThenReplicasThenStages) {
+  const matrix::Cell cell =
+      split_cell(CudaGraphImpl::none, {.parts = 2, .replicas = 2, .stages = 2});
+  for (std::int32_t rank = 0; rank < cell.ranks(); ++rank) {
+    EXPECT_EQ(matrix::tensor_rank_of(cell, rank), rank % 2);
+    EXPECT_EQ(matrix::replica_of(cell, rank), rank / 2 % 2);
+    EXPECT_EQ(matrix::pipeline_stage_of(cell, rank), rank / 4);
+  }
+}
+
+TEST(TensorParallel, DropsTheSameHiddenStatesOnAllPartsAndOtherAttentionOnEach) {
+  const auto ranks =
+      testing::run_ranks(split_cell(CudaGraphImpl::none, {.parts = 2}), instrumented_eager);
+  std::size_t equal = 0;
+  std::size_t different = 0;
+  for (const auto& [key, mask] : ranks[0].bytes) {
+    if (std::get<0>(key) != ObservedQuantity::dropout_mask) continue;
+    const bool of_attention = std::get<5>(key).find("core_attention") != std::string::npos;
+    const bool same = ranks[1].bytes.at(key) == mask;
+    if (!of_attention) {
+      EXPECT_TRUE(same) << testing::key_text(key);
+    }
+    ++(same ? equal : different);
+  }
+  EXPECT_GT(equal, 0U);
+  EXPECT_GT(different, 0U);
+}
+
+TEST(TensorParallel, AgreesBeforeEveryPassThroughALayerOfAGraphLeg) {
+  const matrix::Cell cell = split_cell(CudaGraphImpl::local, {.parts = 2});
+  const LegRecord record = std::move(testing::run_ranks(cell, graph).at(0).record);
+  const auto replays = static_cast<std::uint64_t>(
+      std::count_if(record.executions.begin(), record.executions.end(),
+                    [](const ExecutionRecord& execution) { return execution.replayed; }));
+  EXPECT_GT(replays, 0U);
+  EXPECT_EQ(record.agreements.replays, replays);
+  EXPECT_EQ(record.agreements.eager, record.executions.size() - replays + 4U) << "four steps";
+}
+
+TEST(TensorParallel, RefusesHeadsThatHaveNoEqualShares) {
+  matrix::Cell cell = split_cell(CudaGraphImpl::none, {.parts = 2});
+  cell.config.num_attention_heads = 1;
+  EXPECT_NE(testing::run_ranks(cell, eager).at(0).record.error.find("tensor_model_parallel_size"),
+            std::string::npos);
+}
+
+struct GraphCase {
+  const char* name;
+  CudaGraphImpl impl;
+  Layout layout;
+  RecomputeGranularity recompute = RecomputeGranularity::none;
+};
+
+class TensorParallelGraphs : public ::testing::TestWithParam<GraphCase> {};
+
+TEST_P(TensorParallelGraphs, EqualEagerAndHoldTheReductionsOfActivations) {
+  matrix::Cell cell = split_cell(GetParam().impl, GetParam().layout);
+  cell.config.recompute_granularity = GetParam().recompute;
+  if (GetParam().recompute == RecomputeGranularity::selective) {
+    cell.config.recompute_modules = {RecomputeModule::mlp, RecomputeModule::layernorm};
+  } else if (GetParam().recompute == RecomputeGranularity::full) {
+    cell.config.recompute_method = matrix::RecomputeMethod::uniform;
+  }
+  const bool whole_iteration = GetParam().impl == CudaGraphImpl::full_iteration;
+  for (const auto& [reference, request] :
+       {std::pair{eager, graph}, std::pair{instrumented_eager, instrumented_graph}}) {
+    const auto expected = testing::run_ranks(cell, reference);
+    const auto actual = testing::run_ranks(cell, request);
+    for (std::size_t rank = 0; rank < actual.size(); ++rank) {
+      const LegRecord& record = actual[rank].record;
+      ASSERT_EQ(record.error, "");
+      EXPECT_EQ(testing::differences(expected[rank].bytes, actual[rank].bytes,
+                                     request.instrumented || !whole_iteration),
+                std::vector<std::string>{});
+      EXPECT_TRUE(record.edge_findings.empty());
+      EXPECT_TRUE(record.address_findings.empty());
+      EXPECT_FALSE(record.graphs.empty());
+      for (const GraphRecord& captured : record.graphs) {
+        EXPECT_TRUE(std::any_of(captured.nodes.begin(), captured.nodes.end(),
+                                [](const GraphNode& node) { return node.op_name == "all_reduce"; }))
+            << captured.name;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, TensorParallelGraphs,
+    ::testing::Values(
+        GraphCase{"local", CudaGraphImpl::local, {}},
+        GraphCase{"local_recompute", CudaGraphImpl::local, {}, RecomputeGranularity::selective},
+        GraphCase{"callables", CudaGraphImpl::transformer_engine, {}},
+        GraphCase{
+            "callables_interleaved", CudaGraphImpl::transformer_engine, {.stages = 2, .chunks = 2}},
+        GraphCase{"full_iteration", CudaGraphImpl::full_iteration, {.replicas = 2}},
+        GraphCase{"full_iteration_recompute",
+                  CudaGraphImpl::full_iteration,
+                  {},
+                  RecomputeGranularity::selective},
+        GraphCase{"full_iteration_layers_again",
+                  CudaGraphImpl::full_iteration,
+                  {.stages = 2},
+                  RecomputeGranularity::full}),
+    [](const auto& row) { return row.param.name; });
+
+}  // namespace
+}  // namespace cgconform::workloads
