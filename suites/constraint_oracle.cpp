@@ -107,6 +107,9 @@ class Oracle {
 
   void sizes() {
     if (config_.hidden_size % config_.num_attention_heads != 0) report("heads-divide-hidden-size");
+    if (config_.num_attention_heads % config_.tensor_model_parallel_size != 0) {
+      report("tensor-parts-divide-heads");
+    }
     const std::int32_t stages = config_.pipeline_model_parallel_size;
     const std::int32_t chunks = config_.virtual_pipeline_model_parallel_size.value_or(1);
     const bool even = config_.num_layers % stages == 0 && config_.num_layers / stages % chunks == 0;

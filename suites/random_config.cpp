@@ -89,6 +89,7 @@ void draw_recompute(Draws& draws, matrix::TrainingConfig& config) {
 void draw_sizes(Draws& draws, matrix::TrainingConfig& config) {
   config.num_layers = draws.among(std::array{8, 8, 8, 4, 6});
   config.num_attention_heads = draws.one_in(16) ? 3 : 4;
+  config.tensor_model_parallel_size = draws.one_in(4) ? 2 : 1;
 }
 
 void draw_model(Draws& draws, matrix::TrainingConfig& config) {

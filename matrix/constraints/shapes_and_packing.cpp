@@ -37,6 +37,21 @@ constexpr Rule rows[] = {
            const std::int32_t heads = f.config.num_attention_heads;
            return heads > 0 && f.config.hidden_size % heads != 0;
          }},
+    {.id = "tensor-parts-divide-heads",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "num_attention_heads is a multiple of tensor_model_parallel_size",
+     .message = "the attention heads do not divide evenly over the tensor-parallel ranks",
+     .remedy = "set num_attention_heads to a multiple of tensor_model_parallel_size",
+     .consequence = "the model cannot be built",
+     .source = "every tensor-parallel rank computes equally many heads in this workload",
+     .fields = {"num_attention_heads", "tensor_model_parallel_size"},
+     .broken =
+         [](const Facts& f) {
+           const std::int32_t parts = f.config.tensor_model_parallel_size;
+           return parts > 0 && f.config.num_attention_heads % parts != 0;
+         }},
     {.id = "stages-divide-layers",
      .subject = subject,
      .rulesets = {Ruleset::cgconform},
