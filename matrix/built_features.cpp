@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 
 namespace cgconform::matrix {
@@ -21,7 +22,7 @@ bool has_stage_without_graphs(const Cell& cell) {
     bool captures = false;
     for (const VirtualStage& held : virtual_stages(cell, stage)) {
       for (std::int32_t layer = held.first_layer; layer < held.end_layer; ++layer) {
-        captures = captures || is_graphed(cell, layer);
+        captures = captures || (is_graphed(cell, layer) && scope_selects(cell, layer));
       }
     }
     if (!captures) return true;
@@ -34,8 +35,21 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine;
             }},
-    Feature{"mixture of experts", missing, missing,
+    Feature{"mixture of experts", built, built,
             [](const Cell& cell) { return cell.config.num_moe_experts.has_value(); }},
+    Feature{"experts without a fixed number of rows that drop tokens", missing, missing,
+            [](const Cell& cell) {
+              return has_experts(cell) && cell.config.moe_expert_capacity_factor.has_value() &&
+                     !cell.config.moe_pad_expert_input_to_capacity;
+            }},
+    Feature{"latent experts, paged stash and padded routing", missing, missing,
+            [](const Cell& cell) {
+              const TrainingConfig& config = cell.config;
+              return config.moe_latent_size.has_value() || config.moe_paged_stash ||
+                     config.moe_expert_rank_capacity_factor.has_value() ||
+                     config.moe_router_padding_for_fp8 ||
+                     config.moe_router_padding_for_quantization || config.moe_shared_expert_overlap;
+            }},
     Feature{"Mamba layers", missing, missing,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
     Feature{"recompute", built, built,

@@ -181,6 +181,11 @@ std::vector<Field> make_fields() {
       // Mixture of experts
       field<&Config::num_moe_experts>("num_moe_experts", in_model, integer, {"num_experts"}),
       field<&Config::moe_layer_freq>("moe_layer_freq", in_model, "integer or list of 0 and 1"),
+      field<&Config::moe_router_topk>("moe_router_topk", in_model, integer),
+      field<&Config::moe_aux_loss_coeff>("moe_aux_loss_coeff", in_model, real),
+      field<&Config::moe_router_enable_expert_bias>("moe_router_enable_expert_bias", in_model,
+                                                    boolean),
+      field<&Config::moe_ffn_hidden_size>("moe_ffn_hidden_size", in_model, integer),
       field<&Config::moe_expert_capacity_factor>("moe_expert_capacity_factor", in_model, real),
       field<&Config::moe_pad_expert_input_to_capacity>("moe_pad_expert_input_to_capacity", in_model,
                                                        boolean),

@@ -173,6 +173,10 @@ struct TrainingConfig {
   // Mixture of experts
   std::optional<std::int32_t> num_moe_experts;
   MoeLayerFreq moe_layer_freq;
+  std::int32_t moe_router_topk = 2;
+  float moe_aux_loss_coeff = 0.0F;
+  bool moe_router_enable_expert_bias = false;
+  std::optional<std::int32_t> moe_ffn_hidden_size;
   std::optional<float> moe_expert_capacity_factor;
   bool moe_pad_expert_input_to_capacity = false;
   MoeTokenDispatcherType moe_token_dispatcher_type = MoeTokenDispatcherType::allgather;

@@ -46,7 +46,7 @@ std::vector<ObservationKey> keys_of(std::span<const Observation> observations) {
 bool may_be_inside_graph(ObservedQuantity quantity) {
   return quantity == ObservedQuantity::layer_output ||
          quantity == ObservedQuantity::layer_grad_input ||
-         quantity == ObservedQuantity::dropout_mask;
+         quantity == ObservedQuantity::dropout_mask || quantity == ObservedQuantity::routing;
 }
 
 /// What one leg computes again and the other may keep: seen in both or left out.

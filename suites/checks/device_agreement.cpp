@@ -193,6 +193,7 @@ bool is_compared(const workloads::Observation& observation) {
     case ObservedQuantity::rng_state:
     case ObservedQuantity::loss:
       return true;
+    case ObservedQuantity::routing:
     case ObservedQuantity::layer_output:
     case ObservedQuantity::layer_grad_input:
     case ObservedQuantity::main_grad:

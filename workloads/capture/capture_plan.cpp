@@ -9,6 +9,7 @@
 
 #include "matrix/built_features.hpp"
 #include "matrix/error.hpp"
+#include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 
 namespace cgconform::workloads {
@@ -52,22 +53,60 @@ CaptureKind capture_kind(const matrix::TrainingConfig& config) {
   throw InternalError("capture plan: unknown cuda_graph_impl");
 }
 
-/// Modules of a dense layer that a scope of ahead-of-time callables selects.
-std::vector<std::string> callable_modules(matrix::CudaGraphScope scope) {
-  const bool all = scope.empty() || scope.contains(CudaGraphModule::full);
+/// Scopes of the modules of a layer with experts, in order of execution.
+constexpr std::array<std::string_view, 5> moe_layer_modules{"attn", "moe_router", "moe_preprocess",
+                                                            "moe_experts", "moe_postprocess"};
+
+/// True where a scope of ahead-of-time callables selects the module of a layer with experts.
+bool is_selected(matrix::CudaGraphScope scope, std::string_view module) {
+  if (module == "attn") return scope.contains(CudaGraphModule::attn);
+  return scope.contains(CudaGraphModule::moe) ||
+         (module == "moe_router" && scope.contains(CudaGraphModule::moe_router)) ||
+         (module == "moe_preprocess" && scope.contains(CudaGraphModule::moe_preprocess));
+}
+
+bool is_whole(matrix::CudaGraphScope scope) {
+  return scope.empty() || scope.contains(CudaGraphModule::full);
+}
+
+/// Modules that a scope of ahead-of-time callables selects.
+std::vector<std::string> callable_modules(matrix::CudaGraphScope scope, bool experts) {
   std::vector<std::string> modules;
-  if (all || scope.contains(CudaGraphModule::attn)) modules.emplace_back("attn");
-  if (all || scope.contains(CudaGraphModule::mlp)) modules.emplace_back("mlp");
+  if (experts) {
+    for (const std::string_view module : moe_layer_modules) {
+      if (is_whole(scope) || is_selected(scope, module)) modules.emplace_back(module);
+    }
+    return modules;
+  }
+  if (is_whole(scope) || scope.contains(CudaGraphModule::attn)) modules.emplace_back("attn");
+  if (is_whole(scope) || scope.contains(CudaGraphModule::mlp)) modules.emplace_back("mlp");
   return modules;
 }
 
-std::vector<bool> graphed_layers(const matrix::Cell& cell) {
-  std::vector<bool> graphed;
-  graphed.reserve(static_cast<std::size_t>(cell.config.num_layers));
-  for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
-    graphed.push_back(matrix::is_graphed(cell, layer));
+/// Modules that a scope of `local` selects by the kind of the layer.
+std::vector<std::string> local_modules(matrix::CudaGraphScope scope, bool experts) {
+  if (!experts) {
+    const bool selected = is_whole(scope) || scope.contains(CudaGraphModule::attn) ||
+                          scope.contains(CudaGraphModule::mlp);
+    return selected ? callable_modules({}, false) : std::vector<std::string>{};
   }
-  return graphed;
+  if (is_whole(scope) || scope.contains(CudaGraphModule::moe)) return callable_modules({}, true);
+  const bool around_experts = scope.contains(CudaGraphModule::moe_router) ||
+                              scope.contains(CudaGraphModule::moe_preprocess);
+  if (!around_experts) return {};
+  return {"moe_router", "moe_preprocess", "moe_postprocess"};
+}
+
+std::vector<std::vector<std::string>> captured_modules(const matrix::Cell& cell, CaptureKind kind) {
+  std::vector<std::vector<std::string>> captured;
+  for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
+    std::vector<std::string>& modules = captured.emplace_back();
+    if (!matrix::is_graphed(cell, layer)) continue;
+    const bool experts = matrix::is_moe_layer(cell, layer);
+    modules = kind == CaptureKind::local ? local_modules(cell.config.cuda_graph_scope, experts)
+                                         : callable_modules(cell.config.cuda_graph_scope, experts);
+  }
+  return captured;
 }
 
 std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
@@ -94,21 +133,20 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
 }  // namespace
 
 bool CapturePlan::captures_anything() const {
-  if (kind == CaptureKind::local) {
-    return std::find(captured_layers.begin(), captured_layers.end(), true) != captured_layers.end();
+  if (kind == CaptureKind::none || kind == CaptureKind::full_iteration) {
+    return kind == CaptureKind::full_iteration;
   }
-  if (kind == CaptureKind::transformer_engine) {
-    return !captured_modules.empty() && warmup_steps >= 0;
-  }
-  return kind == CaptureKind::full_iteration;
+  const bool any = std::any_of(captured_modules.begin(), captured_modules.end(),
+                               [](const auto& modules) { return !modules.empty(); });
+  return any && (kind == CaptureKind::local || warmup_steps >= 0);
 }
 
 CapturePlan plan_capture(const matrix::Cell& cell) {
   const matrix::TrainingConfig& config = cell.config;
   const matrix::Feature* missing = matrix::missing_feature(cell, matrix::TargetDevice::reference);
-  if (missing != nullptr || cell.model_kind != matrix::ModelKind::dense) {
+  if (missing != nullptr) {
     throw Error(fmt::format("the workload cannot run this cell: {} is not built; leave it out",
-                            missing != nullptr ? missing->name : "any model but a dense one"));
+                            missing->name));
   }
   CapturePlan plan;
   plan.kind = capture_kind(config);
@@ -118,17 +156,9 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
   if (plan.kind == CaptureKind::full_iteration) {
     plan.scope = "full_iteration";
     plan.separate_pools = plan.separate_pools || !config.cuda_graph_use_single_mempool;
-  } else if (plan.kind == CaptureKind::local) {
+  } else if (plan.kind != CaptureKind::none) {
     plan.scope = scope_text(config.cuda_graph_scope);
-    const bool dense_layers = plan.scope == "layer" ||
-                              config.cuda_graph_scope.contains(CudaGraphModule::attn) ||
-                              config.cuda_graph_scope.contains(CudaGraphModule::mlp);
-    if (dense_layers) plan.captured_layers = graphed_layers(cell);
-    plan.captured_layers.resize(static_cast<std::size_t>(config.num_layers), false);
-  } else if (plan.kind == CaptureKind::transformer_engine) {
-    plan.scope = scope_text(config.cuda_graph_scope);
-    plan.captured_layers = graphed_layers(cell);
-    plan.captured_modules = callable_modules(config.cuda_graph_scope);
+    plan.captured_modules = captured_modules(cell, plan.kind);
   }
   plan.training_steps = std::max(cell.shape.steps, steps_needed(plan, cell.shape.eval_interval));
   return plan;

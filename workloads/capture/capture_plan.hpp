@@ -18,11 +18,10 @@ enum class CaptureKind : std::uint8_t { none, local, full_iteration, transformer
 /// What a cell's configuration asks to be captured, decided before anything runs.
 struct CapturePlan {
   CaptureKind kind = CaptureKind::none;
-  std::string scope;                  ///< as graph records name it: "layer", "attn,mlp", ...
-  std::vector<bool> captured_layers;  ///< by global layer index; empty for whole iterations
-  /// Scopes of the layer modules that are captured, in order of execution; `transformer_engine`
-  /// only.
-  std::vector<std::string> captured_modules;
+  std::string scope;  ///< as graph records name it: "layer", "attn,mlp", ...
+  /// Scopes of the modules that are captured, by global layer index: all of a layer's or some of
+  /// them. Empty for whole iterations.
+  std::vector<std::vector<std::string>> captured_modules;
   std::int32_t warmup_steps = 0;
   bool separate_pools = false;
   bool optimizer_graph = false;     ///< the optimizer's step is a graph of its own
@@ -31,12 +30,13 @@ struct CapturePlan {
   bool captures_anything() const;
 };
 
-/// Derives the plan. A module scope of `local` selects whole layers by their kind: attn and mlp
-/// the dense ones, the others none in a dense model. Of `transformer_engine` it selects the modules
-/// of every layer, the empty scope all of them. Of these, the layers that the cell's shape names.
-/// The steps are the cell's own, raised where needed so that every graph is replayed at least twice
-/// after the step that captured it, and the validation graph at least once. Throws Error for
-/// implementations and models that are not built.
+/// Derives the plan. A module scope of `local` selects layers by their kind: attn and mlp whole
+/// dense ones, moe whole ones with experts, moe_router or moe_preprocess what comes before and
+/// after the experts. Of `transformer_engine` it selects the modules of every layer. The empty
+/// scope selects all there is. Of these, the layers that the cell's shape names. The steps are the
+/// cell's own, raised where needed so that every graph is replayed at least twice after the step
+/// that captured it, and the validation graph at least once. Throws Error for implementations and
+/// models that are not built.
 CapturePlan plan_capture(const matrix::Cell& cell);
 
 }  // namespace cgconform::workloads

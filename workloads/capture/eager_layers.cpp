@@ -7,7 +7,7 @@
 namespace cgconform::workloads {
 
 TensorView EagerLayers::forward(const LayerCall& call, const TensorView& input) {
-  Held& held = held_[{call.microbatch, call.layer}];
+  Held& held = held_[key_of(call)];
   held.call = call;
   held.input = input;
   if (const auto group =
@@ -29,13 +29,13 @@ void EagerLayers::forward_in_group(Held& held, const LayerGroup& group) {
   call.activations = Activations::dropped;
   SavedActivations dropped;
   held.output = body_.forward(call, mode_, held.input, dropped);
-  if (call.layer > group.first) held_.at({call.microbatch, call.layer - 1}).output.reset();
+  if (call.layer > group.first) held_.at({call.microbatch, call.layer - 1, 0}).output.reset();
 }
 
 void EagerLayers::recompute(const LayerGroup& group, std::int32_t microbatch) {
   if (take_recomputed(group, microbatch)) return;
   LegContext& leg = body_.leg();
-  const Held& first = held_.at({microbatch, group.first});
+  const Held& first = held_.at({microbatch, group.first, 0});
   LayerCall call = first.call;
   call.activations = Activations::recomputed;
   std::optional<EarlierRngState> earlier;
@@ -47,7 +47,7 @@ void EagerLayers::recompute(const LayerGroup& group, std::int32_t microbatch) {
   Buffer output;
   TensorView value = first.input;
   for (std::int32_t layer = group.first; layer <= group.last; ++layer) {
-    Held& held = held_.at({microbatch, layer});
+    Held& held = held_.at({microbatch, layer, 0});
     call.module = held.call.module;
     call.layer = layer;
     output = body_.forward(call, mode_, value, held.saved);
@@ -61,7 +61,7 @@ bool EagerLayers::take_recomputed(const LayerGroup& group, std::int32_t microbat
   if (!mode_.capturing || !body_.leg().fault(Fault::f09b_recompute_skipped)) return false;
   if (recomputed_before_.find(group.first) == recomputed_before_.end()) return false;
   for (std::int32_t layer = group.first; layer <= group.last; ++layer) {
-    Held& held = held_.at({microbatch, layer});
+    Held& held = held_.at({microbatch, layer, 0});
     held.saved = std::move(recomputed_before_.at(layer));
     body_.observe_recomputed_masks(held.call, held.saved);
   }
@@ -71,7 +71,7 @@ bool EagerLayers::take_recomputed(const LayerGroup& group, std::int32_t microbat
 TensorView EagerLayers::backward(const LayerCall& call, const TensorView& grad_output) {
   const auto group = recomputed_group(body_.leg().cell, call.layer);
   if (group && call.layer == group->last) recompute(*group, call.microbatch);
-  Held& held = held_.at({call.microbatch, call.layer});
+  Held& held = held_.at(key_of(call));
   held.grad_input = body_.backward(call, mode_, grad_output, held.saved);
   if (group && mode_.capturing && body_.leg().fault(Fault::f09b_recompute_skipped)) {
     recomputed_before_[call.layer] = std::move(held.saved);
@@ -86,22 +86,18 @@ void EagerLayers::clear() {
 }
 
 void EagerLayers::release(std::int32_t microbatch, const LayerRange& layers) {
-  held_.erase(held_.lower_bound({microbatch, layers.first}),
-              held_.lower_bound({microbatch, layers.first + layers.count}));
+  held_.erase(held_.lower_bound({microbatch, layers.first, 0}),
+              held_.lower_bound({microbatch, layers.first + layers.count, 0}));
 }
 
-const void* EagerLayers::output_address(std::int32_t layer, std::int32_t microbatch) const {
-  const auto held = held_.find({microbatch, layer});
+const void* EagerLayers::output_address(const LayerCall& call) const {
+  const auto held = held_.find(key_of(call));
   return held == held_.end() ? nullptr : held->second.output.view().data;
 }
 
-const void* EagerLayers::grad_input_address(std::int32_t layer, std::int32_t microbatch) const {
-  const auto held = held_.find({microbatch, layer});
+const void* EagerLayers::grad_input_address(const LayerCall& call) const {
+  const auto held = held_.find(key_of(call));
   return held == held_.end() ? nullptr : held->second.grad_input.view().data;
-}
-
-SavedActivations& EagerLayers::saved(std::int32_t layer, std::int32_t microbatch) {
-  return held_.at({microbatch, layer}).saved;
 }
 
 ExecutionRecord layer_execution(const LayerCall& call, bool forward) {

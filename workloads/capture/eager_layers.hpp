@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "workloads/capture/capture_window.hpp"
 #include "workloads/capture/layer_body.hpp"
@@ -25,10 +25,10 @@ class EagerLayers {
   void release(std::int32_t microbatch, const LayerRange& layers);
   void clear();
 
-  /// Address of a kept output or input gradient; null where there is none.
-  const void* output_address(std::int32_t layer, std::int32_t microbatch) const;
-  const void* grad_input_address(std::int32_t layer, std::int32_t microbatch) const;
-  SavedActivations& saved(std::int32_t layer, std::int32_t microbatch);
+  /// Address of the kept output or input gradient of a call; null where there is none.
+  const void* output_address(const LayerCall& call) const;
+  const void* grad_input_address(const LayerCall& call) const;
+  SavedActivations& saved(const LayerCall& call) { return held_.at(key_of(call)).saved; }
 
  private:
   struct Held {
@@ -39,7 +39,9 @@ class EagerLayers {
     Buffer grad_input;
     Buffer rng_state;  ///< before the group; of its first layer
   };
-  using Key = std::pair<std::int32_t, std::int32_t>;  ///< micro-batch, layer
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t>;  ///< micro-batch, layer, piece
+
+  static Key key_of(const LayerCall& call) { return {call.microbatch, call.layer, call.piece}; }
 
   void forward_in_group(Held& held, const LayerGroup& group);
   void recompute(const LayerGroup& group, std::int32_t microbatch);

@@ -43,7 +43,8 @@ LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mod
           .microbatch = call.microbatch,
           .label = call.label(),
           .recompute = call.validation ? matrix::RecomputeModules{} : recomputed_modules(mode),
-          .recomputing = call.activations == Activations::recomputed};
+          .recomputing = call.activations == Activations::recomputed,
+          .loss_scale = context_.loss_scale};
 }
 
 matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) const {
@@ -54,10 +55,15 @@ matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) con
   RecomputeModules modules =
       config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn});
   if (!mode.checkpoints) {
-    modules.erase(RecomputeModule::core_attn);
-    modules.erase(RecomputeModule::mlp);
+    for (const RecomputeModule module : {RecomputeModule::core_attn, RecomputeModule::mlp,
+                                         RecomputeModule::moe, RecomputeModule::shared_experts}) {
+      modules.erase(module);
+    }
   }
-  if (!mode.discards_outputs) modules.erase(RecomputeModule::layernorm);
+  if (!mode.discards_outputs) {
+    modules.erase(RecomputeModule::layernorm);
+    modules.erase(RecomputeModule::moe_act);
+  }
   return modules;
 }
 

@@ -32,6 +32,7 @@ struct LayerCall {
   std::string_view scope;         ///< of the module called; empty for the whole layer
   bool opens = true;              ///< takes the layer's input and gives its gradient
   bool closes = true;             ///< gives the layer's output and takes its gradient
+  std::int32_t piece = 0;         ///< of the pieces a layer is called in, in order of execution
   Activations activations = Activations::kept;
 
   /// What passes between two modules of a layer is named after the module that is called.
@@ -50,10 +51,10 @@ struct BodyMode {
   PoolId pool = default_pool;
   bool capturing = false;
   /// Off while graphs of single layers are warmed up and captured: there the checkpoint of a module
-  /// (core_attn, mlp) does nothing and all activations are kept.
+  /// (core_attn, mlp, moe, shared_experts) does nothing and all activations are kept.
   bool checkpoints = true;
   /// Off in the warm-up of `local`: there outputs that are otherwise discarded and computed again
-  /// (layernorm) are kept.
+  /// (layernorm, moe_act) are kept.
   bool discards_outputs = true;
 };
 

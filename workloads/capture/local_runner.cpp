@@ -89,7 +89,8 @@ void LocalRunner::prepare(Input& target, const TensorView& produced, PoolId pool
 }
 
 CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {
-  return {.name = fmt::format("layer {} {} microbatch {}", first_call_.layer,
+  return {.name = fmt::format("layer {}{}{} {} microbatch {}", first_call_.layer,
+                              first_call_.scope.empty() ? "" : " ", first_call_.scope,
                               forward ? "forward" : "backward", first_call_.microbatch),
           .layer = first_call_.layer,
           .microbatch = first_call_.microbatch,
@@ -122,8 +123,8 @@ void LocalRunner::run_extra(const LayerCall& call, const BodyMode& mode,
   Buffer input(context_.allocator(), stream, mode.pool, input_.slot.dtype, input_.slot.shape,
                "warm-up input");
   stream.fill(input.view(), 0, "warm-up input");
-  Buffer grad(context_.allocator(), stream, mode.pool, input_.slot.dtype, input_.slot.shape,
-              "warm-up gradient");
+  Buffer grad(context_.allocator(), stream, mode.pool, grad_output_.seen.dtype,
+              grad_output_.seen.shape, "warm-up gradient");
   stream.fill(grad.view(), 0, "warm-up gradient");
   SavedActivations saved;
   if (between) between();

@@ -8,12 +8,14 @@
 
 namespace cgconform::workloads {
 
-/// One forward and one backward graph of a layer, with the memory they own.
+/// One forward and one backward graph of a layer, or of some of its modules, with the memory they
+/// own.
 class LocalRunner {
  public:
   LocalRunner(LegContext& context, LayerBody& body, GraphKeeper& keeper, const LayerCall& call);
 
   std::int32_t layer() const { return first_call_.layer; }
+  std::int32_t piece() const { return first_call_.piece; }
   std::int32_t microbatch() const { return first_call_.microbatch; }
 
   // While the first schedule call is recorded.

@@ -13,6 +13,7 @@
 #include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
 #include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/layer_pieces.hpp"
 #include "workloads/capture/transformer_engine_callable.hpp"
 #include "workloads/capture/transformer_engine_plan.hpp"
 
@@ -20,48 +21,6 @@ namespace cgconform::workloads {
 namespace {
 
 constexpr std::uint8_t left_over_byte = 0x3F;  // finite and not zero in every floating-point type
-
-/// A piece of a layer that is captured or run eagerly as a whole.
-struct LayerPiece {
-  Layer* module = nullptr;
-  std::string_view scope;  ///< empty for the whole layer
-  bool opens = true;
-  bool closes = true;
-  bool captured = false;
-
-  LayerCall call(const LayerCall& of_layer) const {
-    LayerCall piece = of_layer;
-    piece.module = module;
-    piece.scope = scope;
-    piece.opens = opens;
-    piece.closes = closes;
-    return piece;
-  }
-};
-
-/// The pieces of a layer in order of execution: the layer itself where all of its modules are
-/// captured or none is, else its modules. `index` counts the layer over the whole model.
-std::vector<LayerPiece> pieces_of(Layer& layer, std::int32_t index, const CapturePlan& plan) {
-  const bool graphed = plan.captured_layers.at(static_cast<std::size_t>(index));
-  const auto is_captured = [&](const LayerModule& module) {
-    return graphed && std::find(plan.captured_modules.begin(), plan.captured_modules.end(),
-                                module.scope) != plan.captured_modules.end();
-  };
-  const std::span<const LayerModule> modules = layer.modules();
-  const auto count = std::count_if(modules.begin(), modules.end(), is_captured);
-  if (count == 0 || count == static_cast<std::ptrdiff_t>(modules.size())) {
-    return {{.module = &layer, .captured = count != 0}};
-  }
-  std::vector<LayerPiece> pieces;
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    pieces.push_back({.module = modules[i].layer,
-                      .scope = modules[i].scope,
-                      .opens = i == 0,
-                      .closes = i + 1 == modules.size(),
-                      .captured = is_captured(modules[i])});
-  }
-  return pieces;
-}
 
 /// `transformer_engine`, as TECudaGraphHelper and make_graphed_callables do it: between two steps,
 /// when the warm-up steps have run, the forward and backward of every layer, or of the modules the
@@ -229,7 +188,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   void release_memory() {
     for (GraphedCallable& callable : callables_) callable.release_memory();
     inputs_.clear();
-    grad_output_.reset();
+    grad_outputs_.clear();
   }
 
   TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
@@ -269,20 +228,30 @@ class TransformerEngineCapture final : public CaptureImplementation {
       inputs_.push_back(static_buffer("static input"));
       context_.stream().fill(inputs_.back().view(), 0, "sample input");
     }
-    // All gradients of outputs have one shape, so that all backward graphs share one slot.
-    grad_output_ = static_buffer("static grad_output");
-    context_.stream().fill(grad_output_.view(), left_over_byte, "sample gradient");
     for (std::size_t chunk = 0; chunk < graphed_.size(); ++chunk) {
       for (std::int32_t microbatch = 0; microbatch < plan_->microbatches(); ++microbatch) {
         for (const std::size_t position : graphed_[chunk]) {
           const auto set = static_cast<std::size_t>(plan_->input_sets()[callables_.size()]);
-          callables_.emplace_back(context_, body_, keeper_,
-                                  sample_call(step, microbatch, {chunk, position}),
-                                  inputs_.at(set).view(), grad_output_.view());
+          const LayerCall sample = sample_call(step, microbatch, {chunk, position});
+          callables_.emplace_back(context_, body_, keeper_, sample, inputs_.at(set).view(),
+                                  grad_slot(*sample.module));
           callables_.back().set_hooks(hooks());
         }
       }
     }
+  }
+
+  /// Gradients of outputs that have one shape share one slot, over all backward graphs.
+  TensorView grad_slot(const Layer& module) {
+    Buffer& slot = grad_outputs_[module.grad_output_bytes()];
+    if (!slot.valid()) {
+      const std::int64_t bytes = module.grad_output_bytes();
+      slot = bytes == 0 ? static_buffer("static grad_output")
+                        : Buffer(context_.allocator(), context_.stream(), default_pool,
+                                 DType::uint8, Shape{bytes}, "static grad_output");
+      context_.stream().fill(slot.view(), left_over_byte, "sample gradient");
+    }
+    return slot.view();
   }
 
   LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) const {
@@ -406,8 +375,8 @@ class TransformerEngineCapture final : public CaptureImplementation {
   std::vector<std::vector<std::size_t>> graphed_;  ///< by chunk: positions that have callables
   std::unique_ptr<CallablePlan> plan_;             ///< null where nothing is captured
   std::vector<Buffer> inputs_;                     ///< static input sets
-  Buffer grad_output_;
-  std::deque<GraphedCallable> callables_;  ///< by place
+  std::map<std::int64_t, Buffer> grad_outputs_;    ///< by the bytes of bundles; 0 for hidden states
+  std::deque<GraphedCallable> callables_;          ///< by place
   bool created_ = false;
 };
 

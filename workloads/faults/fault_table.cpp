@@ -138,6 +138,17 @@ bool opening(const Cell& cell) {
   return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
 }
 
+/// Graphs that give tokens their rows where experts have a fixed number of them.
+bool dropping(const Cell& cell) {
+  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
+  const bool captures =
+      full_iteration(cell) || (cell.config.cuda_graph_impl != CudaGraphImpl::none &&
+                               (scope.empty() || scope.contains(CudaGraphModule::moe) ||
+                                scope.contains(CudaGraphModule::moe_preprocess)));
+  return captures && cell.config.moe_pad_expert_input_to_capacity &&
+         cell.config.num_moe_experts.has_value();
+}
+
 bool scenario_only(const Cell& /*cell*/) {
   return false;
 }
@@ -152,6 +163,7 @@ constexpr std::string_view frozen_random = "Random offset frozen";
 constexpr std::string_view wrong_recompute = "Recompute draws or scales differently from forward";
 constexpr std::string_view host_value = "Host value baked in";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
+constexpr std::string_view truncated = "Static MoE capacity exceeded and truncated";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
 constexpr std::string_view broken_rule = "Capture rule broken on the capturing thread";
 constexpr std::string_view not_unwound = "Failed capture not unwound";
@@ -258,6 +270,13 @@ constexpr std::array table{
              whole_layer_graphs},
     FaultRow{Fault::f14d_parameter_left_out, "F14d", gradient_sink,
              "one parameter's gradient is left out of the captured backward", any_graph},
+    FaultRow{Fault::f16a_overflow_not_flagged, "F16a", truncated,
+             "captured routing drops tokens beyond the capacity and leaves the overflow flag at 0",
+             dropping},
+    FaultRow{Fault::f16b_captured_for_less, "F16b", truncated,
+             "the graph is made for one row less an expert than eager code has, and the tokens of "
+             "the last one vanish unflagged",
+             dropping},
     FaultRow{Fault::f17a_wait_dropped, "F17a", missing_edge,
              "a side stream does not wait for the producer of what it reads; the join stays",
              gathering},

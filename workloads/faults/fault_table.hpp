@@ -41,6 +41,8 @@ enum class Fault : std::uint16_t {
   f14b_accumulate_never_zeroed,
   f14c_grad_added_flag_only_in_capture,
   f14d_parameter_left_out,
+  f16a_overflow_not_flagged,
+  f16b_captured_for_less,
   f17a_wait_dropped,
   f17b_free_without_edge,
   f17c_fan_out_edge_removed,

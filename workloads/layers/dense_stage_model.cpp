@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/layers/model_type.hpp"
+#include "workloads/layers/moe_layer.hpp"
 #include "workloads/layers/parameter_store.hpp"
 #include "workloads/layers/transformer_layer.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
@@ -79,7 +81,8 @@ class DenseStageModel final : public StageModel {
  public:
   DenseStageModel(const matrix::Cell& cell, std::uint64_t seed, int stage,
                   CachingAllocator& allocator, Stream& stream, const LayerGroups& groups)
-      : grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
+      : cell_(cell),
+        grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
         tensor_(groups.tensor),
@@ -172,8 +175,15 @@ class DenseStageModel final : public StageModel {
   void add_layer(std::int32_t index) {
     const std::uint64_t number =
         first_layer_number + static_cast<std::uint64_t>(index) * parameters_a_layer;
-    auto layer = std::make_unique<TransformerLayer>(fmt::format("layers.{}", index), shape_,
-                                                    ModuleParameters{store_, number, tensor_});
+    const std::string name = fmt::format("layers.{}", index);
+    const ModuleParameters made_in{store_, number, tensor_};
+    std::unique_ptr<Layer> layer;
+    if (matrix::is_moe_layer(cell_, index)) {
+      layer = std::make_unique<MoeTransformerLayer>(name, shape_, moe_shape(cell_, expert_group_),
+                                                    made_in);
+    } else {
+      layer = std::make_unique<TransformerLayer>(name, shape_, made_in);
+    }
     for (const Parameter& parameter : layer->parameters()) {
       parameters_.push_back({fmt::format("layers.{}.{}", index, parameter.name), index, parameter});
     }
@@ -181,6 +191,7 @@ class DenseStageModel final : public StageModel {
     layers_.push_back(std::move(layer));
   }
 
+  const matrix::Cell& cell_;
   float grad_scale_ = 1.0F;
   TransformerShape shape_;
   TensorParallel tensor_;

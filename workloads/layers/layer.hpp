@@ -22,6 +22,8 @@ struct Parameter {
   std::string name;  ///< within its layer, "mlp.fc1.weight"
   TensorView weight;
   TensorView main_grad;
+  /// Of the experts that this rank holds; the others of an expert-parallel group hold other ones.
+  bool of_experts = false;
 };
 
 /// Parameters that lie side by side in memory, seen as one vector of weights and one of gradients
@@ -39,6 +41,9 @@ class TensorTap {
   virtual void tap(std::string_view tensor, const TensorView& value) = 0;
 };
 
+/// Begins the names of tensors that say where tokens were routed.
+constexpr std::string_view routing_prefix = "routing:";
+
 /// Where and how one call of a layer runs.
 struct LayerContext {
   Stream& stream;
@@ -54,6 +59,9 @@ struct LayerContext {
   /// Modules whose activations are not kept but computed again in the backward; see checkpoint.hpp.
   matrix::RecomputeModules recompute = {};
   bool recomputing = false;  ///< a forward that runs again, in the backward
+  /// What the loss's gradient is multiplied by, a scalar in device memory, for losses that a layer
+  /// adds; invalid where the loss is not scaled.
+  TensorView loss_scale = {};
 };
 
 /// Activations kept from a layer's forward to its backward, by name.
@@ -105,6 +113,12 @@ class Layer {
   virtual Buffer backward(LayerContext& context, const TensorView& grad_output,
                           SavedActivations& saved) = 0;
   virtual std::span<const Parameter> parameters() const = 0;
+  /// Bytes of the output, and of the gradient that the backward takes, where they are bundles of
+  /// tensors for the next module; 0 where they are hidden states.
+  virtual std::int64_t output_bytes() const { return 0; }
+  virtual std::int64_t grad_output_bytes() const { return 0; }
+  /// True where the backward reads the input of the forward, which has to stay until then.
+  virtual bool reads_input_again() const { return false; }
   /// The layer's modules in order of execution; run in turn they do what the layer does. Empty
   /// where the layer is not made of modules.
   virtual std::span<const LayerModule> modules() const { return {}; }

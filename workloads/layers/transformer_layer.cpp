@@ -17,28 +17,40 @@ void ModularLayer::append(std::string_view scope, std::unique_ptr<Layer> module)
   owned_.push_back(std::move(module));
 }
 
-Buffer ModularLayer::forward(LayerContext& context, const TensorView& input,
-                             SavedActivations& saved) {
+Buffer forward_modules(std::span<const LayerModule> modules, LayerContext& context,
+                       const TensorView& input, SavedActivations& saved) {
   Buffer last;
-  for (std::size_t i = 0; i < modules_.size(); ++i) {
-    Buffer output = modules_[i].layer->forward(context, i == 0 ? input : last.view(), saved);
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    Layer& module = *modules[i].layer;
+    Buffer output = module.forward(context, i == 0 ? input : last.view(), saved);
     // A norm that is computed again reads its input once more.
-    if (i > 0 && recomputes(context, matrix::RecomputeModule::layernorm)) {
-      keep(context, saved, std::string(modules_[i - 1].scope) + ".output", std::move(last));
+    const bool read_again =
+        module.reads_input_again() || recomputes(context, matrix::RecomputeModule::layernorm);
+    if (i > 0 && read_again) {
+      keep(context, saved, std::string(modules[i - 1].scope) + ".output", std::move(last));
     }
     last = std::move(output);
   }
   return last;
 }
 
-Buffer ModularLayer::backward(LayerContext& context, const TensorView& grad_output,
-                              SavedActivations& saved) {
+Buffer backward_modules(std::span<const LayerModule> modules, LayerContext& context,
+                        const TensorView& grad_output, SavedActivations& saved) {
   Buffer last;
-  for (std::size_t i = modules_.size(); i > 0; --i) {
-    last = modules_[i - 1].layer->backward(context,
-                                           i == modules_.size() ? grad_output : last.view(), saved);
+  for (std::size_t i = modules.size(); i > 0; --i) {
+    last = modules[i - 1].layer->backward(context, i == modules.size() ? grad_output : last.view(),
+                                          saved);
   }
   return last;
+}
+
+LayerSection::LayerSection(std::span<const LayerModule> modules) : modules_(modules) {
+  for (const LayerModule& module : modules) {
+    if (!scope_.empty()) scope_ += '+';
+    scope_ += module.scope;
+    const std::span<const Parameter> added = module.layer->parameters();
+    parameters_.insert(parameters_.end(), added.begin(), added.end());
+  }
 }
 
 TransformerLayer::TransformerLayer(const std::string& name, const TransformerShape& shape,

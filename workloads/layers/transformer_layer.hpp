@@ -12,15 +12,53 @@
 
 namespace cgconform::workloads {
 
-/// A layer that is its modules, run in turn: each gives what the next one takes.
+/// Runs modules in turn: each gives what the next one takes.
+Buffer forward_modules(std::span<const LayerModule> modules, LayerContext& context,
+                       const TensorView& input, SavedActivations& saved);
+Buffer backward_modules(std::span<const LayerModule> modules, LayerContext& context,
+                        const TensorView& grad_output, SavedActivations& saved);
+
+/// Neighbouring modules of a layer, which owns them, as a layer of their own.
+class LayerSection final : public Layer {
+ public:
+  explicit LayerSection(std::span<const LayerModule> modules);
+
+  /// The scopes of the modules: "attn+moe_router".
+  std::string_view name() const override { return scope_; }
+  Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override {
+    return forward_modules(modules_, context, input, saved);
+  }
+  Buffer backward(LayerContext& context, const TensorView& grad_output,
+                  SavedActivations& saved) override {
+    return backward_modules(modules_, context, grad_output, saved);
+  }
+  std::span<const Parameter> parameters() const override { return parameters_; }
+  std::int64_t output_bytes() const override { return modules_.back().layer->output_bytes(); }
+  std::int64_t grad_output_bytes() const override {
+    return modules_.back().layer->grad_output_bytes();
+  }
+  bool reads_input_again() const override { return modules_.front().layer->reads_input_again(); }
+  std::span<const LayerModule> modules() const override { return modules_; }
+
+ private:
+  std::string scope_;
+  std::span<const LayerModule> modules_;
+  std::vector<Parameter> parameters_;
+};
+
+/// A layer that is its modules, run in turn.
 class ModularLayer : public Layer {
  public:
   explicit ModularLayer(std::string name) : name_(std::move(name)) {}
 
   std::string_view name() const override { return name_; }
-  Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override;
+  Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override {
+    return forward_modules(modules_, context, input, saved);
+  }
   Buffer backward(LayerContext& context, const TensorView& grad_output,
-                  SavedActivations& saved) override;
+                  SavedActivations& saved) override {
+    return backward_modules(modules_, context, grad_output, saved);
+  }
   std::span<const Parameter> parameters() const override { return parameters_; }
   std::span<const LayerModule> modules() const override { return modules_; }
 

@@ -1,14 +1,5 @@
 #include "workloads/ops/op_cases.hpp"
 
-#include <array>
-#include <cmath>
-#include <cstring>
-#include <random>
-#include <type_traits>
-#include <utility>
-
-#include "workloads/device/element_type.hpp"
-#include "workloads/device/sixteen_bit.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/dropout.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -16,107 +7,14 @@
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/layer_norm.hpp"
+#include "workloads/ops/op_case_maker.hpp"
 #include "workloads/ops/optimizer.hpp"
 #include "workloads/ops/verification.hpp"
 
 namespace cgconform::workloads {
 namespace {
 
-template <typename T>
-OperandContent content(const Shape& shape, const std::vector<T>& values) {
-  OperandContent result{dtype_of<T>(), shape, {}};
-  result.bytes.resize(values.size() * sizeof(T));
-  std::memcpy(result.bytes.data(), values.data(), result.bytes.size());
-  return result;
-}
-
-template <typename T>
-OperandContent scalar(T value) {
-  return content(Shape{}, std::vector<T>{value});
-}
-
-/// Makes operands of one floating type from one stream of random numbers.
-class Maker {
- public:
-  Maker(DType floating, std::int64_t width) : floating_(floating), width_(width) {}
-
-  /// Elements of a row.
-  std::int64_t width() const { return width_; }
-
-  /// Multiples of 1/64 in [-2, 2], which every floating type represents exactly.
-  OperandContent numbers(const Shape& shape) { return converted(shape, values(shape), floating_); }
-  /// As `numbers`, of the arithmetic type.
-  OperandContent wide_numbers(const Shape& shape) {
-    return converted(shape, values(shape), arithmetic_type(floating_));
-  }
-  /// Numbers above 0.5 of the arithmetic type, for operands that are divided by or that a root is
-  /// taken of.
-  OperandContent positive(const Shape& shape) {
-    std::vector<double> result = values(shape);
-    for (double& value : result) value = value * value + 0.5;
-    return converted(shape, result, arithmetic_type(floating_));
-  }
-  OperandContent indices(std::int64_t count, std::int64_t bound) {
-    std::vector<std::int32_t> result(static_cast<std::size_t>(count));
-    for (std::int32_t& value : result) {
-      value = static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(bound));
-    }
-    return content(Shape{count}, result);
-  }
-  OperandContent mask(const Shape& shape) {
-    std::vector<std::uint8_t> result(static_cast<std::size_t>(shape.elements()));
-    for (std::uint8_t& value : result) value = random_() % 2 == 0 ? 0 : 1;
-    return content(shape, result);
-  }
-  /// Only the first row does not count.
-  OperandContent loss_mask(std::int64_t rows) {
-    std::vector<double> result(static_cast<std::size_t>(rows), 1.0);
-    result.front() = 0.0;
-    return converted(Shape{rows}, result, arithmetic_type(floating_));
-  }
-
- private:
-  std::vector<double> values(const Shape& shape) {
-    std::vector<double> result(static_cast<std::size_t>(shape.elements()));
-    for (double& value : result) value = static_cast<double>(random_() % 257) / 64.0 - 2.0;
-    return result;
-  }
-
-  template <typename T>
-  static OperandContent converted_to(const Shape& shape, const std::vector<double>& values) {
-    std::vector<T> result;
-    result.reserve(values.size());
-    for (const double value : values) {
-      result.push_back(static_cast<T>(static_cast<Arithmetic<T>>(value)));
-    }
-    return content(shape, result);
-  }
-  static OperandContent converted(const Shape& shape, const std::vector<double>& values,
-                                  DType type) {
-    switch (type) {
-      case DType::fp64:
-        return converted_to<double>(shape, values);
-      case DType::bf16:
-        return converted_to<BFloat16>(shape, values);
-      case DType::fp16:
-        return converted_to<Float16>(shape, values);
-      default:
-        return converted_to<float>(shape, values);
-    }
-  }
-
-  DType floating_;
-  std::int64_t width_;
-  std::mt19937_64 random_{11};
-};
-
-OperandContent random_state() {
-  return content(Shape{2}, std::vector<std::uint64_t>{5, 9});
-}
-
-using Views = std::span<const TensorView>;
-
-void add_gemm_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_gemm_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       const std::int64_t k = 4;
@@ -147,7 +45,7 @@ void add_gemm_cases(Maker& make, std::vector<OpCase>& cases) {
   }
 }
 
-void add_elementwise_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_elementwise_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{3, make.width()};
   const auto three = [&] {
     return std::vector{make.numbers(shape), make.numbers(shape), make.numbers(shape)};
@@ -179,7 +77,7 @@ void add_elementwise_cases(Maker& make, std::vector<OpCase>& cases) {
                    [](Stream& s, Views v) { gelu_backward(s, v[0], v[1], v[2], "case"); }});
 }
 
-void add_layer_norm_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_layer_norm_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{3, make.width()};
   const Shape rows{3};
   const Shape columns{make.width()};
@@ -198,7 +96,7 @@ void add_layer_norm_cases(Maker& make, std::vector<OpCase>& cases) {
        }});
 }
 
-void add_attention_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape heads{4, 3, make.width()};  // 2 sequences of 2 heads
   const Shape rows{6, 6 * make.width()};  // 3 parts
   const Shape scores{2, make.width(), make.width()};
@@ -219,7 +117,7 @@ void add_attention_cases(Maker& make, std::vector<OpCase>& cases) {
        [](Stream& s, Views v) { causal_softmax_backward(s, v[0], v[1], v[2], 0.5F, "case"); }});
 }
 
-void add_random_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_random_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{3, make.width()};
   const std::vector<OperandContent> dropout{make.numbers(shape), make.mask(shape), random_state(),
                                             make.numbers(shape)};
@@ -246,7 +144,7 @@ void add_random_cases(Maker& make, std::vector<OpCase>& cases) {
       {&poison_op, {make.numbers(shape)}, [](Stream& s, Views v) { poison(s, v[0], "case"); }});
 }
 
-void add_embedding_and_loss_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_embedding_and_loss_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const std::int64_t hidden = make.width();
   const Shape output{6, hidden};
   const Shape logits{6, make.width()};
@@ -273,7 +171,7 @@ void add_embedding_and_loss_cases(Maker& make, std::vector<OpCase>& cases) {
                    }});
 }
 
-void add_optimizer_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_optimizer_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{make.width() + 2};
   const OperandContent step = scalar(std::int64_t{3});
   const OperandContent no_overflow = scalar(0.0F);
@@ -291,7 +189,7 @@ void add_optimizer_cases(Maker& make, std::vector<OpCase>& cases) {
   cases.push_back({&advance_step_op, {step, no_overflow}, [](Stream& s, Views v) {
                      advance_step(s, v[0], v[1], "case");
                    }});
-  const OperandContent grads = content(Shape{3}, std::vector<float>{1.0F, -2.0F, 3.0F});
+  const OperandContent grads = operand_content(Shape{3}, std::vector<float>{1.0F, -2.0F, 3.0F});
   cases.push_back({&unscale_gradients_op,
                    {grads, no_overflow, scalar(4.0F)},
                    [](Stream& s, Views v) { unscale_gradients(s, v[0], v[1], v[2], "case"); }});
@@ -300,13 +198,13 @@ void add_optimizer_cases(Maker& make, std::vector<OpCase>& cases) {
                    [](Stream& s, Views v) { update_loss_scale(s, v[0], v[1], v[2], {}, "case"); }});
 }
 
-void add_verification_cases(Maker& make, std::vector<OpCase>& cases) {
+void add_verification_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{3, make.width()};
   const Shape outcome_shape{std::int64_t{sizeof(CompareOutcome)}};
   const OperandContent outcome =
-      content(outcome_shape, std::vector<std::uint8_t>(sizeof(CompareOutcome)));
+      operand_content(outcome_shape, std::vector<std::uint8_t>(sizeof(CompareOutcome)));
   cases.push_back({&checksum_op,
-                   {content(Shape{1}, std::vector<std::uint64_t>{0}), make.numbers(shape)},
+                   {operand_content(Shape{1}, std::vector<std::uint64_t>{0}), make.numbers(shape)},
                    [](Stream& s, Views v) { checksum(s, v[0], v[1], "case"); }});
   cases.push_back({&compare_op,
                    {outcome, make.numbers(shape), make.numbers(shape)},
@@ -316,7 +214,7 @@ void add_verification_cases(Maker& make, std::vector<OpCase>& cases) {
 }  // namespace
 
 std::vector<OpCase> op_cases(DType floating, std::int64_t width) {
-  Maker make(floating, width);
+  OperandMaker make(floating, width);
   std::vector<OpCase> cases;
   add_gemm_cases(make, cases);
   add_elementwise_cases(make, cases);
@@ -324,6 +222,7 @@ std::vector<OpCase> op_cases(DType floating, std::int64_t width) {
   add_attention_cases(make, cases);
   add_random_cases(make, cases);
   add_embedding_and_loss_cases(make, cases);
+  add_expert_op_cases(make, cases);
   add_optimizer_cases(make, cases);
   add_verification_cases(make, cases);
   return cases;

@@ -6,16 +6,18 @@
 #include "workloads/ops/dropout.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
+#include "workloads/ops/expert_rows.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/layer_norm.hpp"
 #include "workloads/ops/optimizer.hpp"
+#include "workloads/ops/router.hpp"
 #include "workloads/ops/verification.hpp"
 
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 36> table{
+  static constexpr std::array<const OpDeclaration*, 47> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -45,6 +47,17 @@ std::span<const OpDeclaration* const> op_table() {
       &embedding_backward_op,
       &cross_entropy_forward_op,
       &cross_entropy_backward_op,
+      &top_k_router_forward_op,
+      &top_k_router_backward_op,
+      &count_load_op,
+      &load_balancing_loss_op,
+      &load_gradient_op,
+      &jitter_forward_op,
+      &multiply_op,
+      &assign_slots_op,
+      &dispatch_rows_op,
+      &combine_rows_op,
+      &combine_weights_backward_op,
       &sgd_step_op,
       &adam_step_op,
       &advance_step_op,

@@ -38,6 +38,7 @@ enum class ObservedQuantity : std::uint8_t {
   rng_state,
   recomputed_mask,  ///< dropout mask that a backward has drawn again
   training_state,   ///< learning rate and counters beside the optimizer's own state
+  routing,          ///< which experts tokens went to, how many, and how many were dropped
 };
 
 /// A copy of a tensor in device memory. Several may lie in one buffer, which they keep.
@@ -65,6 +66,12 @@ struct Observation {
   ObservedQuantity quantity = ObservedQuantity::layer_output;
   TensorLocation where;
   Snapshot snapshot;
+};
+
+/// The numbers of a routing observation on the host.
+struct RoutingRecord {
+  TensorLocation where;  ///< "routing:load", ...
+  std::vector<std::int32_t> values;
 };
 
 /// Times of one captured graph in milliseconds; setup and launches apart.
@@ -222,6 +229,7 @@ struct LegRecord {
   std::vector<AddressFinding> address_findings;
   std::vector<EdgeFinding> edge_findings;
   std::vector<SlotRecord> slots;
+  std::vector<RoutingRecord> routing;  ///< in execution order; instrumented legs only
   std::vector<Block> damaged_guards;
   LaunchAgreements agreements;
   std::vector<CommunicatorPoll> polls;   ///< in the order in which phases first ended

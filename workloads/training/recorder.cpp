@@ -123,6 +123,19 @@ void Recorder::collect(const GraphSlots& slots, std::int32_t step, std::int32_t 
   }
 }
 
+std::vector<RoutingRecord> Recorder::read_routing() const {
+  std::vector<RoutingRecord> records;
+  for (const Observation& observation : observations_) {
+    if (observation.quantity != ObservedQuantity::routing) continue;
+    const TensorView& view = observation.snapshot.view();
+    RoutingRecord& record = records.emplace_back();
+    record.where = observation.where;
+    record.values.resize(static_cast<std::size_t>(view.elements()));
+    stream_->download(record.values.data(), view);
+  }
+  return records;
+}
+
 std::vector<Observation> Recorder::take_observations() {
   return std::exchange(observations_, {});
 }
@@ -170,6 +183,8 @@ void RecordingTap::tap(std::string_view tensor, const TensorView& value) {
     quantity = ObservedQuantity::recomputed_mask;
   } else if (tensor.find("mask") != std::string_view::npos) {
     quantity = ObservedQuantity::dropout_mask;
+  } else if (tensor.starts_with(routing_prefix)) {
+    quantity = ObservedQuantity::routing;
   }
   where.tensor = tensor;
   recorder_.observe(quantity, where, value);

@@ -74,6 +74,8 @@ class Recorder {
   /// capture; otherwise it replaces it.
   void collect(const GraphSlots& slots, std::int32_t step, std::int32_t microbatch);
 
+  /// Waits for the device and reads the routing among the observations.
+  std::vector<RoutingRecord> read_routing() const;
   std::vector<Observation> take_observations();
   /// Waits for the device, pairs every use with the production before it, and returns the pairs.
   std::vector<SlotRecord> take_slot_records();

@@ -248,6 +248,7 @@ void TrainingLeg::tear_down() {
   record.pools["default"] = context_.allocator().statistics(default_pool);
   record.memory_at_end = sample();
   record.teardown.done = true;
+  record.routing = recorder_.read_routing();
   for (Observation& observation : recorder_.take_observations()) {
     record.observations.push_back(std::move(observation));
   }

@@ -42,6 +42,19 @@ void embedding_backward(const OpCall& call);
 void cross_entropy_forward(const OpCall& call);
 void cross_entropy_backward(const OpCall& call);
 
+void top_k_router_forward(const OpCall& call);
+void top_k_router_backward(const OpCall& call);
+void count_load(const OpCall& call);
+void load_balancing_loss(const OpCall& call);
+void load_gradient(const OpCall& call);
+void jitter_forward(const OpCall& call);
+void multiply(const OpCall& call);
+
+void assign_slots(const OpCall& call);
+void dispatch_rows(const OpCall& call);
+void combine_rows(const OpCall& call);
+void combine_weights_backward(const OpCall& call);
+
 void sgd_step(const OpCall& call);
 void adam_step(const OpCall& call);
 void advance_step(const OpCall& call);

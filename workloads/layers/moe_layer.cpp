@@ -1,0 +1,64 @@
+#include "workloads/layers/moe_layer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/layers/moe_experts.hpp"
+#include "workloads/layers/moe_postprocess.hpp"
+#include "workloads/layers/moe_preprocess.hpp"
+#include "workloads/layers/moe_router.hpp"
+#include "workloads/layers/self_attention.hpp"
+
+namespace cgconform::workloads {
+
+MoeTransformerLayer::MoeTransformerLayer(const std::string& name, const TransformerShape& shape,
+                                         const MoeShape& moe, ParameterStore& store,
+                                         std::uint64_t first_number)
+    : ModularLayer(name) {
+  const auto numbered = [&](std::uint64_t module) {
+    return ModuleParameters{store, first_number + module * parameters_a_module};
+  };
+  append("attn", std::make_unique<SelfAttention>(name, shape, numbered(0)));
+  append("moe_router", std::make_unique<MoeRouter>(name, shape, moe, numbered(1)));
+  const DType dtype = parameters().front().weight.dtype;
+  append("moe_preprocess", std::make_unique<MoePreprocess>(name, shape, moe, dtype));
+  append("moe_experts", std::make_unique<MoeExperts>(name, shape, moe, numbered(2), dtype));
+  append("moe_postprocess", std::make_unique<MoePostprocess>(name, shape, moe, dtype));
+}
+
+MoeShape moe_shape(const matrix::Cell& cell, Communicator* group) {
+  const matrix::TrainingConfig& config = cell.config;
+  MoeShape moe;
+  moe.experts = config.num_moe_experts.value_or(1);
+  moe.top_k = config.moe_router_topk;
+  moe.ffn_hidden = config.moe_ffn_hidden_size.value_or(cell.shape.ffn_hidden_size);
+  moe.shared_hidden = config.moe_shared_expert_intermediate_size.value_or(0);
+  moe.jitter = config.moe_input_jitter_eps.value_or(0.0F);
+  moe.balance_coefficient = config.moe_aux_loss_coeff;
+  moe.expert_bias = config.moe_router_enable_expert_bias;
+  moe.grad_scale = 1.0F / static_cast<float>(config.num_microbatches * config.data_parallel_size);
+  moe.group = group;
+  moe.dispatcher = config.moe_token_dispatcher_type;
+  if (moe.top_k < 1 || moe.top_k > moe.experts) {
+    throw Error(fmt::format("moe_router_topk {} is not between 1 and num_moe_experts {}", moe.top_k,
+                            moe.experts));
+  }
+  if (moe.experts % config.expert_model_parallel_size != 0) {
+    throw Error(fmt::format("num_moe_experts {} is not a multiple of expert_model_parallel_size {}",
+                            moe.experts, config.expert_model_parallel_size));
+  }
+  if (config.moe_pad_expert_input_to_capacity) {
+    const std::int64_t places =
+        std::int64_t{config.micro_batch_size} * config.seq_length * moe.top_k;
+    const double wanted = static_cast<double>(places) / moe.experts *
+                          static_cast<double>(config.moe_expert_capacity_factor.value_or(1.0F));
+    moe.capacity = std::max(static_cast<std::int32_t>(std::ceil(wanted)), 1);
+  }
+  return moe;
+}
+
+}  // namespace cgconform::workloads

@@ -1,0 +1,63 @@
+#include "workloads/layers/shared_expert.hpp"
+
+#include <utility>
+
+#include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/layer_ops.hpp"
+#include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/gemm.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr const char* module_name = "shared_experts";
+constexpr const char* expanded_name = "shared_experts.linear_fc1.output";
+constexpr const char* activated_name = "shared_experts.activation.output";
+
+}  // namespace
+
+SharedExpert::SharedExpert(std::int64_t hidden, std::int64_t ffn_hidden,
+                           const ModuleParameters& made_in)
+    : fc1_weight_(made_in.store.add("mlp.shared_experts.linear_fc1.weight", {ffn_hidden, hidden},
+                                    weight_init(hidden), made_in.first_number)),
+      fc2_weight_(made_in.store.add("mlp.shared_experts.linear_fc2.weight", {hidden, ffn_hidden},
+                                    weight_init(ffn_hidden), made_in.first_number + 1)) {}
+
+void SharedExpert::forward(LayerContext& context, const TensorView& output,
+                           const TensorView& normed, SavedActivations& saved) const {
+  checkpoint(context, matrix::RecomputeModule::shared_experts, saved, module_name,
+             [&](LayerContext& run, SavedActivations& kept) { work(run, output, normed, kept); });
+}
+
+void SharedExpert::work(LayerContext& context, const TensorView& output, const TensorView& normed,
+                        SavedActivations& saved) const {
+  Buffer expanded =
+      linear_forward(context, normed, fc1_weight_, nullptr, "shared_experts.linear_fc1");
+  Buffer activated =
+      make_buffer(context, normed.dtype, expanded.view().shape, "shared_experts.activation");
+  gelu_forward(context.stream, activated.view(), expanded.view(),
+               op_label(context, "shared_experts.activation"));
+  gemm(context.stream, output, activated.view(), false, fc2_weight_.weight, true,
+       op_label(context, "shared_experts.linear_fc2"));
+  keep(context, saved, expanded_name, std::move(expanded));
+  keep(context, saved, activated_name, std::move(activated));
+}
+
+Buffer SharedExpert::backward(LayerContext& context, const TensorView& grad_output,
+                              const TensorView& normed, SavedActivations& saved) const {
+  recompute(context, saved, module_name, [&](LayerContext& again) {
+    const Buffer output = make_buffer(again, normed.dtype, normed.shape, module_name);
+    work(again, output.view(), normed, saved);
+  });
+  const Buffer grad_activated = linear_backward(context, grad_output, saved.at(activated_name),
+                                                fc2_weight_, nullptr, "shared_experts.linear_fc2");
+  const TensorView expanded = saved.at(expanded_name);
+  const Buffer grad_expanded =
+      make_buffer(context, expanded.dtype, expanded.shape, "shared_experts.activation");
+  gelu_backward(context.stream, grad_expanded.view(), grad_activated.view(), expanded,
+                op_label(context, "shared_experts.activation backward"));
+  return linear_backward(context, grad_expanded.view(), normed, fc1_weight_, nullptr,
+                         "shared_experts.linear_fc1");
+}
+
+}  // namespace cgconform::workloads
