@@ -10,6 +10,7 @@
 
 #include "matrix/error.hpp"
 #include "suites/pipeline_passes.hpp"
+#include "suites/planned_pieces.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -27,12 +28,24 @@ bool is_full_iteration(const matrix::Cell& cell) {
           cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
 }
 
-/// A scope of `local` selects the layer kinds that get graphs: the empty one all, `attn` and `mlp`
-/// the dense transformer layers.
-bool selects_dense_layers(const matrix::Cell& cell) {
-  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
-  return scope.empty() || scope.contains(CudaGraphModule::attn) ||
-         scope.contains(CudaGraphModule::mlp);
+/// True where graphs of single layers hold a part of the layer.
+bool captures_layer(const matrix::Cell& cell, std::int32_t layer) {
+  if (!has_graphs(cell, layer)) return false;
+  const std::vector<PlannedPiece> pieces = planned_pieces(cell, layer);
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](const PlannedPiece& piece) { return piece.captured; });
+}
+
+/// Visits the pieces of a layer with their numbers: in order of execution, in the reverse of it
+/// for a backward.
+template <typename Visit>
+void for_each_piece(const matrix::Cell& cell, const Pass& pass, std::int32_t layer,
+                    const Visit& visit) {
+  const std::vector<PlannedPiece> pieces = planned_pieces(cell, layer);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const std::size_t number = pass.forward ? i : pieces.size() - 1 - i;
+    visit(pieces[number], static_cast<std::int32_t>(number));
+  }
 }
 
 /// Plans what has its own count of calls: iterations of one kind, training or validation, or the
@@ -85,20 +98,19 @@ class OptimizerPlanner {
 class LocalPlanner {
  public:
   LocalPlanner(const matrix::Cell& cell, int rank)
-      : cell_(cell),
-        chunks_(stage_chunks(cell, rank)),
-        passes_(training_passes(cell, rank)),
-        captures_(selects_dense_layers(cell)) {}
+      : cell_(cell), chunks_(stage_chunks(cell, rank)), passes_(training_passes(cell, rank)) {}
 
   CoveragePlan plan() {
-    if (captures_) plan_graphs();
+    plan_graphs();
     OptimizerPlanner optimizer(plan_, cell_);
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
-        PlannedExecution execution{
-            .step = step, .microbatch = pass.microbatch, .layer = layer, .forward = pass.forward};
-        if (captures_ && step > 0 && has_graphs(cell_, layer)) replay(execution);
-        plan_.executions.push_back(execution);
+        if (captures_layer(cell_, layer)) {
+          plan_pieces(step, pass, layer);
+          return;
+        }
+        plan_.executions.push_back(
+            {.step = step, .microbatch = pass.microbatch, .layer = layer, .forward = pass.forward});
       });
       optimizer.run(step);
       if (!validates_after(cell_, step)) continue;
@@ -114,56 +126,54 @@ class LocalPlanner {
   }
 
  private:
-  using GraphKey = std::tuple<std::int32_t, std::int32_t, bool>;
+  /// Layer, piece, micro-batch of the graph, and whether it is the forward.
+  using GraphKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>;
 
-  GraphKey key_of(const Pass& pass, std::int32_t layer) const {
+  GraphKey key_of(const Pass& pass, std::int32_t layer, std::int32_t piece) const {
     const bool pair_for_each_microbatch = cell_.config.pipeline_model_parallel_size > 1;
-    return {layer, pair_for_each_microbatch ? pass.microbatch : 0, pass.forward};
+    return {layer, piece, pair_for_each_microbatch ? pass.microbatch : 0, pass.forward};
   }
 
   void plan_graphs() {
     for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
       if (!has_graphs(cell_, layer)) return;
-      const GraphKey key = key_of(pass, layer);
-      const auto index = static_cast<std::int32_t>(plan_.graphs.size());
-      if (!index_.emplace(key, index).second) return;
-      plan_.graphs.push_back({.layer = layer,
-                              .microbatch = std::get<1>(key),
-                              .forward = pass.forward,
-                              .capture_step = 0});
+      for_each_piece(cell_, pass, layer, [&](const PlannedPiece& piece, std::int32_t number) {
+        if (!piece.captured) return;
+        const GraphKey key = key_of(pass, layer, number);
+        const auto index = static_cast<std::int32_t>(plan_.graphs.size());
+        if (!index_.emplace(key, index).second) return;
+        plan_.graphs.push_back({.layer = layer,
+                                .microbatch = std::get<2>(key),
+                                .forward = pass.forward,
+                                .capture_step = 0,
+                                .scope = piece.scope});
+      });
     });
   }
 
-  void replay(PlannedExecution& execution) {
-    const Pass pass{execution.microbatch, execution.forward};
-    execution.replayed = true;
-    execution.graph = index_.at(key_of(pass, execution.layer));
-    ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
+  /// The first step records by pieces what later steps replay.
+  void plan_pieces(std::int32_t step, const Pass& pass, std::int32_t layer) {
+    for_each_piece(cell_, pass, layer, [&](const PlannedPiece& piece, std::int32_t number) {
+      PlannedExecution execution{.step = step,
+                                 .microbatch = pass.microbatch,
+                                 .layer = layer,
+                                 .forward = pass.forward,
+                                 .replayed = piece.captured && step > 0,
+                                 .scope = piece.scope};
+      if (execution.replayed) {
+        execution.graph = index_.at(key_of(pass, layer, number));
+        ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
+      }
+      plan_.executions.push_back(std::move(execution));
+    });
   }
 
   const matrix::Cell& cell_;
   std::vector<LayerSpan> chunks_;
   std::vector<Pass> passes_;
-  bool captures_;
   CoveragePlan plan_;
   std::map<GraphKey, std::int32_t> index_;
 };
-
-/// A part of a layer that runs as a whole, from a graph or eagerly.
-struct Piece {
-  std::string scope;  ///< empty for the whole layer
-  bool captured = false;
-};
-
-/// What a scope of `transformer_engine` makes of a dense layer: attention comes before the MLP, and
-/// a layer that is captured completely is one piece.
-std::vector<Piece> pieces_of_dense_layer(const matrix::CudaGraphScope& scope) {
-  const bool all = scope.empty() || scope.contains(CudaGraphModule::full);
-  const bool attention = all || scope.contains(CudaGraphModule::attn);
-  const bool mlp = all || scope.contains(CudaGraphModule::mlp);
-  if (attention == mlp) return {{"", attention}};
-  return {{"attn", attention}, {"mlp", mlp}};
-}
 
 class CallablePlanner {
  public:
@@ -171,19 +181,16 @@ class CallablePlanner {
       : cell_(cell),
         chunks_(stage_chunks(cell, rank)),
         passes_(training_passes(cell, rank)),
-        pieces_(pieces_of_dense_layer(cell.config.cuda_graph_scope)),
         captured_at_(cell.config.cuda_graph_warmup_steps) {}
 
   CoveragePlan plan() {
-    const bool captures =
-        captured_at_ >= 0 && std::any_of(pieces_.begin(), pieces_.end(),
-                                         [](const Piece& piece) { return piece.captured; });
+    const bool captures = captured_at_ >= 0 && captures_any();
     if (captures) plan_graphs();
     OptimizerPlanner optimizer(plan_, cell_);
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       const bool from_graphs = captures && step >= captured_at_;
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
-        if (from_graphs && has_graphs(cell_, layer)) {
+        if (from_graphs && captures_layer(cell_, layer)) {
           plan_pieces(step, pass, layer);
         } else {
           plan_.executions.push_back({.step = step,
@@ -214,19 +221,30 @@ class CallablePlanner {
 
   void plan_graphs() {
     for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
-      if (pass.microbatch >= captured_microbatches() || !has_graphs(cell_, layer)) return;
+      if (pass.microbatch >= captured_microbatches() || !captures_layer(cell_, layer)) return;
       index_[{layer, pass.microbatch, pass.forward}] =
           static_cast<std::int32_t>(plan_.graphs.size());
+      const std::vector<PlannedPiece> pieces = planned_pieces(cell_, layer);
+      const auto captured = std::find_if(pieces.begin(), pieces.end(),
+                                         [](const PlannedPiece& piece) { return piece.captured; });
       plan_.graphs.push_back({.layer = layer,
                               .microbatch = pass.microbatch,
                               .forward = pass.forward,
-                              .capture_step = captured_at_});
+                              .capture_step = captured_at_,
+                              .scope = captured->scope});
     });
   }
 
+  /// Of the whole model, whatever the stage has.
+  bool captures_any() const {
+    for (std::int32_t layer = 0; layer < cell_.config.num_layers; ++layer) {
+      if (captures_layer(cell_, layer)) return true;
+    }
+    return false;
+  }
+
   void plan_pieces(std::int32_t step, const Pass& pass, std::int32_t layer) {
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const Piece& piece = pieces_[pass.forward ? i : pieces_.size() - 1 - i];
+    for_each_piece(cell_, pass, layer, [&](const PlannedPiece& piece, std::int32_t /*number*/) {
       PlannedExecution execution{.step = step,
                                  .microbatch = pass.microbatch,
                                  .layer = layer,
@@ -239,13 +257,12 @@ class CallablePlanner {
         ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
       }
       plan_.executions.push_back(std::move(execution));
-    }
+    });
   }
 
   const matrix::Cell& cell_;
   std::vector<LayerSpan> chunks_;
   std::vector<Pass> passes_;
-  std::vector<Piece> pieces_;
   std::int32_t captured_at_;
   CoveragePlan plan_;
   std::map<GraphKey, std::int32_t> index_;

@@ -18,6 +18,7 @@ struct PlannedGraph {
   bool optimizer = false;  ///< of the optimizer's step; layer and micro-batch do not apply
   std::int32_t capture_step = -1;
   std::uint64_t launches = 0;  ///< over the whole leg
+  std::string scope{};         ///< modules of the layer; empty for the whole layer
 };
 
 /// One execution of a layer, of a whole iteration (layer and micro-batch -1), or of the optimizer
@@ -58,10 +59,10 @@ bool captures_optimizer(const matrix::Cell& cell);
 std::int32_t planned_steps(const matrix::Cell& cell);
 
 /// The plan of rank `rank` of the gang. Rules, by implementation:
-/// - `local`: the first step runs eagerly; at its end every selected layer of the stage gets a
-///   forward and a backward graph, in the order the step executed them. With one pipeline stage a
-///   layer has one pair for all micro-batches, with more one pair for each micro-batch. All later
-///   training steps replay; validation runs eagerly.
+/// - `local`: the first step runs eagerly; at its end every selected layer of the stage, or each of
+///   its selected pieces, gets a forward and a backward graph, in the order the step executed them.
+///   With one pipeline stage a layer has one pair for all micro-batches, with more one pair for
+///   each micro-batch. All later training steps replay; validation runs eagerly.
 /// - `transformer_engine`: `cuda_graph_warmup_steps` eager steps; before the next one every layer
 /// of
 ///   the stage gets a forward and a backward graph, in the order of the pipeline schedule: for one

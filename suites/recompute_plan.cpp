@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "matrix/moe_layers.hpp"
 #include "suites/pipeline_passes.hpp"
+#include "suites/planned_pieces.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -14,13 +16,38 @@ using matrix::RecomputeModules;
 
 constexpr std::string_view attention_mask = "dropout_mask:core_attention.dropout";
 
-/// Modules of a dense layer that selective recompute names.
+bool has_moe_layer(const Cell& cell, bool wanted) {
+  for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
+    if (matrix::is_moe_layer(cell, layer) == wanted) return true;
+  }
+  return false;
+}
+
+/// Modules that selective recompute names and that the model has.
 RecomputeModules selected_modules(const Cell& cell) {
   if (cell.config.recompute_granularity != RecomputeGranularity::selective) return {};
-  const RecomputeModules dense{RecomputeModule::core_attn, RecomputeModule::mlp,
-                               RecomputeModule::layernorm};
+  RecomputeModules built{RecomputeModule::core_attn, RecomputeModule::layernorm};
+  if (has_moe_layer(cell, false)) built.insert(RecomputeModule::mlp);
+  if (has_moe_layer(cell, true)) {
+    built.insert(RecomputeModule::moe);
+    built.insert(RecomputeModule::moe_act);
+    if (cell.config.moe_shared_expert_intermediate_size) {
+      built.insert(RecomputeModule::shared_experts);
+    }
+  }
   return cell.config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn}) &
-         dense;
+         built;
+}
+
+/// True where the backward of a graph of a layer computes discarded outputs again: those of a norm
+/// or of the experts' activation.
+bool discards_outputs(const Cell& cell, const PlannedGraph& graph) {
+  const bool experts = matrix::is_moe_layer(cell, graph.layer);
+  const auto holds = [&](std::string_view module) { return holds_module(graph.scope, module); };
+  const bool norm = holds("attn") || (experts ? holds("moe_router") : holds("mlp"));
+  const RecomputeModules selected = selected_modules(cell);
+  return (norm && selected.contains(RecomputeModule::layernorm)) ||
+         (experts && holds("moe_experts") && selected.contains(RecomputeModule::moe_act));
 }
 
 /// Under full recompute: method uniform takes all layers, block the first ones of each model chunk.
@@ -43,7 +70,7 @@ bool graph_recomputes(const Cell& cell, const PlannedGraph& graph) {
   if (graph.validation || graph.optimizer) return false;
   const bool whole_iteration = graph.layer < 0;
   if (whole_iteration) return asks_for_recompute(cell);
-  return !graph.forward && selected_modules(cell).contains(RecomputeModule::layernorm);
+  return !graph.forward && discards_outputs(cell, graph);
 }
 
 bool redraws_masks(const Cell& cell) {

@@ -13,8 +13,9 @@ namespace cgconform::suites {
 bool asks_for_recompute(const matrix::Cell& cell);
 
 /// True where the nodes of the graph include a recompute. Graphs of whole iterations hold what
-/// eager code does. In graphs of single layers the checkpoints of core_attn and mlp do nothing,
-/// while a discarded output of layernorm is computed again by the backward.
+/// eager code does. In graphs of single layers the checkpoints of core_attn, mlp, moe and
+/// shared_experts do nothing, while a discarded output of layernorm or moe_act is computed again by
+/// the backward.
 bool graph_recomputes(const matrix::Cell& cell, const PlannedGraph& graph);
 
 /// True where some backward of the cell draws dropout masks again.

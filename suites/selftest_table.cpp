@@ -82,10 +82,30 @@ Cell full_iteration_pipeline() {
   return cell;
 }
 
+/// Experts in both layers, each with a fixed number of rows for a scope of their own.
+Cell with_experts(Cell cell) {
+  cell.model_kind = matrix::ModelKind::moe_drop_and_pad;
+  cell.config.num_moe_experts = 4;
+  cell.config.moe_token_dispatcher_type = matrix::MoeTokenDispatcherType::alltoall;
+  cell.config.moe_shared_expert_intermediate_size = 16;
+  cell.config.moe_aux_loss_coeff = 0.01F;
+  cell.config.moe_grouped_gemm = true;
+  cell.config.moe_expert_capacity_factor = 1.0F;
+  cell.config.moe_pad_expert_input_to_capacity = true;
+  return cell;
+}
+
 Cell callables() {
   Cell cell = small_model();
   cell.config.cuda_graph_impl = CudaGraphImpl::transformer_engine;
   cell.shape.eval_interval = 2;
+  return cell;
+}
+
+Cell callables_of_routers() {
+  Cell cell = with_experts(callables());
+  cell.config.cuda_graph_scope = {CudaGraphModule::attn, CudaGraphModule::moe_router,
+                                  CudaGraphModule::moe_preprocess};
   return cell;
 }
 
@@ -122,6 +142,7 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F09", Verdict::fail_rng_recompute, "NUM-12"},
     FaultExpectation{"F11", Verdict::fail_state_frozen, "NUM-17"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
+    FaultExpectation{"F16", Verdict::fail_truncation, "NUM-21"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
     FaultExpectation{"F19", Verdict::fail_capture, "LIF-01", {"local", "full-iteration-pipeline"}},
     FaultExpectation{.id_prefix = "F23",
@@ -416,6 +437,8 @@ std::span<const SelftestCell> selftest_cells() {
       {"recompute", recomputed_iteration(), "F09"},
       {"optimizer", with_optimizer_graph(full_iteration()), "F11"},
       {"local-optimizer", with_optimizer_graph(local_layers()), "F11"},
+      {"experts", with_experts(full_iteration()), "F16"},
+      {"experts-transformer-engine", callables_of_routers(), "F16"},
   };
   return cells;
 }

@@ -13,6 +13,7 @@
 #include "suites/checks/leg_choice.hpp"
 #include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
+#include "suites/checks/routing_checks.hpp"
 #include "suites/checks/state_checks.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/tolerance.hpp"
@@ -158,6 +159,17 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells,
                       .legs = compared_legs,
                       .judge = judge_advancing_state},
+      CheckDefinition{.id = "NUM-20",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells_with_experts,
+                      .legs = instrumented_pair,
+                      .judge = judge_routing},
+      CheckDefinition{.id = "NUM-21",
+                      .failure = Verdict::fail_truncation,
+                      .applies = graph_cells_that_drop,
+                      .legs = instrumented_pair,
+                      .judge = judge_capacity,
+                      .scenario = judge_full_capacity},
       CheckDefinition{.id = "NUM-25",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = graph_cells_with_validation,

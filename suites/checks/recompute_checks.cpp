@@ -13,6 +13,7 @@
 #include "suites/cell_plan.hpp"
 #include "suites/checks/difference_text.hpp"
 #include "suites/leg_set.hpp"
+#include "suites/planned_pieces.hpp"
 #include "suites/recompute_plan.hpp"
 
 namespace cgconform::suites::checks {
@@ -34,7 +35,7 @@ std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> replayed_attentio
     const JudgeContext& context) {
   std::set<std::tuple<std::int32_t, std::int32_t, std::int32_t>> replayed;
   for (const PlannedExecution& execution : plan_coverage(context.cell, context.rank).executions) {
-    const bool attention = execution.scope.empty() || execution.scope == "attn";
+    const bool attention = holds_module(execution.scope, "attn");
     if (execution.replayed && attention && execution.layer >= 0) {
       replayed.emplace(execution.step, execution.microbatch, execution.layer);
     }
