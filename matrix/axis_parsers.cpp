@@ -65,6 +65,7 @@ void set_dense(TrainingConfig& config) {
   const TrainingConfig plain;
   config.num_moe_experts.reset();
   config.moe_layer_freq = plain.moe_layer_freq;
+  config.moe_aux_loss_coeff = plain.moe_aux_loss_coeff;
   config.moe_expert_capacity_factor.reset();
   config.moe_pad_expert_input_to_capacity = false;
   config.moe_token_dispatcher_type = plain.moe_token_dispatcher_type;
@@ -79,6 +80,7 @@ void set_experts(TrainingConfig& config) {
   set_dense(config);
   config.num_moe_experts = 4;
   config.moe_layer_freq.every = 2;
+  config.moe_aux_loss_coeff = 0.01F;
   config.moe_token_dispatcher_type = MoeTokenDispatcherType::alltoall;
   config.moe_shared_expert_intermediate_size = 32;
   config.moe_grouped_gemm = true;

@@ -67,8 +67,14 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.sequence_parallel; }},
     Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
-    Feature{"expert parallelism", missing, missing,
+    Feature{"expert parallelism", built, built,
             [](const Cell& cell) { return cell.config.expert_model_parallel_size > 1; }},
+    Feature{"experts spread over other ranks than replicas", missing, missing,
+            [](const Cell& cell) {
+              const TrainingConfig& config = cell.config;
+              return config.expert_model_parallel_size > 1 &&
+                     config.data_parallel_size % config.expert_model_parallel_size != 0;
+            }},
     Feature{"expandable segments", missing, missing,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},
     Feature{"16-bit parameters", built, built,

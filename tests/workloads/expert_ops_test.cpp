@@ -125,12 +125,16 @@ TEST_P(ExpertOps, GiveEveryPlaceARowOfItsExpertOrCountItAsOverflow) {
       ++kept;
       EXPECT_EQ(sources_[static_cast<std::size_t>(slots_[place])],
                 static_cast<std::int32_t>(place));
-      if (capacity > 0) EXPECT_EQ(slots_[place] / capacity, experts_[place]);
+      if (capacity > 0) {
+        EXPECT_EQ(slots_[place] / capacity, experts_[place]);
+      }
     }
     const std::int32_t dropped =
         std::accumulate(overflow_.values.begin(), overflow_.values.end(), 0);
     EXPECT_EQ(kept + dropped, tokens_ * top_k_);
-    if (capacity == 0) EXPECT_EQ(dropped, 0);
+    if (capacity == 0) {
+      EXPECT_EQ(dropped, 0);
+    }
     for (std::size_t expert = 0; expert < load_.size(); ++expert) {
       const std::int32_t excess = capacity > 0 ? std::max(load_[expert] - capacity, 0) : 0;
       EXPECT_EQ(overflow_[expert], excess);

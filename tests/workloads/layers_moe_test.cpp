@@ -220,10 +220,14 @@ TEST(MoeLayer, IsItsModulesRunInTurnAlsoInSections) {
     SavedActivations saved_after;
     const Buffer input = f.put(f.input);
     const Buffer middle = before.forward(context, input.view(), saved_before);
-    if (split > 1) EXPECT_EQ(middle.view().bytes(), before.output_bytes());
+    if (split > 1) {
+      EXPECT_EQ(middle.view().bytes(), before.output_bytes());
+    }
     EXPECT_EQ(f.get(after.forward(context, middle.view(), saved_after).view()), whole);
     const Buffer grad = after.backward(context, f.put(f.weights).view(), saved_after);
-    if (split > 1) EXPECT_EQ(grad.view().bytes(), before.grad_output_bytes());
+    if (split > 1) {
+      EXPECT_EQ(grad.view().bytes(), before.grad_output_bytes());
+    }
     EXPECT_EQ(f.get(before.backward(context, grad.view(), saved_before).view()), whole_grad);
   }
 }

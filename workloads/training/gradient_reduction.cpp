@@ -27,30 +27,33 @@ std::size_t chunk_of(const StageModel& model, const StageParameter& entry) {
 }  // namespace
 
 GradientReduction::GradientReduction(LegContext& context, const StageModel& model,
-                                     Communicator* replicas)
-    : context_(context), replicas_(replicas), overlaps_(context.cell.config.overlap_grad_reduce) {
-  if (replicas_ == nullptr) return;
+                                     const ReplicaGroups& groups)
+    : context_(context), overlaps_(context.cell.config.overlap_grad_reduce) {
+  if (groups.replicas == nullptr) return;
   stream_ = context.device().create_stream("gradient reduction");
-  fill_buckets(model);
+  fill_buckets(model, groups.replicas, false);
+  fill_buckets(model, groups.expert_replicas, true);
+  for (Bucket& bucket : buckets_) {
+    bucket.flat =
+        Buffer(context_.allocator(), context_.stream(), default_pool,
+               arithmetic_type(context_.model_type()), Shape{bucket.elements}, "gradient bucket");
+  }
 }
 
-void GradientReduction::fill_buckets(const StageModel& model) {
+void GradientReduction::fill_buckets(const StageModel& model, Communicator* replicas,
+                                     bool of_experts) {
+  if (replicas == nullptr) return;
   for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) {
     bool open = false;
     const std::span<const StageParameter> all = model.parameters();
     for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
-      if (chunk_of(model, *entry) != chunk) continue;
-      if (!open) buckets_.emplace_back();
+      if (chunk_of(model, *entry) != chunk || entry->parameter.of_experts != of_experts) continue;
+      if (!open) buckets_.emplace_back().replicas = replicas;
       Bucket& bucket = buckets_.back();
       bucket.parameters.push_back(*entry);
       bucket.elements += entry->parameter.main_grad.elements();
       open = bucket.elements < context_.cell.shape.bucket_size;
     }
-  }
-  for (Bucket& bucket : buckets_) {
-    bucket.flat =
-        Buffer(context_.allocator(), context_.stream(), default_pool,
-               arithmetic_type(context_.model_type()), Shape{bucket.elements}, "gradient bucket");
   }
 }
 
@@ -97,7 +100,7 @@ void GradientReduction::launch(std::size_t index) {
     stream_->copy(part, gradient, label + " gather");
   });
   const TensorView& flat = bucket.flat.view();
-  replicas_->all_reduce(flat, flat, ReduceOp::sum, *stream_, label);
+  bucket.replicas->all_reduce(flat, flat, ReduceOp::sum, *stream_, label);
   for_each_part([&](const TensorView& part, const TensorView& gradient) {
     stream_->copy(gradient, part, label + " scatter");
   });

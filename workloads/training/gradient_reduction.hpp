@@ -10,15 +10,20 @@
 
 namespace cgconform::workloads {
 
-/// Sums gradients over the replicas of a stage, in buckets as Megatron's DDP makes them: the
-/// parameters of a chunk from last to first, closed at the size the cell asks for. With overlap a
-/// bucket is reduced on a stream of its own as soon as the last backward of each of its parameters
-/// is enqueued, and after it; without, all are at the end of the step. Does nothing without
-/// replicas.
+/// The ranks that gradients are summed over; null where there is one.
+struct ReplicaGroups {
+  Communicator* replicas = nullptr;         ///< of a stage
+  Communicator* expert_replicas = nullptr;  ///< of the experts that this rank holds
+};
+
+/// Sums gradients over the ranks that hold the same parameters, in buckets as Megatron's DDP makes
+/// them: the parameters of a chunk from last to first, those of experts apart, closed at the size
+/// the cell asks for. With overlap a bucket is reduced on a stream of its own as soon as the last
+/// backward of each of its parameters is enqueued, and after it; without, all are at the end of the
+/// step. Does nothing without replicas.
 class GradientReduction {
  public:
-  /// `replicas` is null where there is one.
-  GradientReduction(LegContext& context, const StageModel& model, Communicator* replicas);
+  GradientReduction(LegContext& context, const StageModel& model, const ReplicaGroups& groups);
 
   /// Before the backwards of a step.
   void begin(std::int32_t step);
@@ -32,6 +37,7 @@ class GradientReduction {
 
  private:
   struct Bucket {
+    Communicator* replicas = nullptr;
     std::vector<StageParameter> parameters;
     std::int64_t elements = 0;
     Buffer flat;  ///< the gradients of the parameters, one after the other
@@ -39,11 +45,11 @@ class GradientReduction {
     bool launched = false;
   };
 
-  void fill_buckets(const StageModel& model);
+  /// Those of one group: of experts, or of all other parameters.
+  void fill_buckets(const StageModel& model, Communicator* replicas, bool of_experts);
   void launch(std::size_t index);
 
   LegContext& context_;
-  Communicator* replicas_;
   bool overlaps_;
   std::int32_t step_ = 0;
   std::unique_ptr<Stream> stream_;

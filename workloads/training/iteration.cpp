@@ -18,7 +18,7 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       batches_(batches),
       metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
-      reduction_(context, model, groups.replicas()) {}
+      reduction_(context, model, {groups.replicas(), groups.expert_replicas()}) {}
 
 const std::vector<Buffer>& Iteration::losses(IterationMode mode) const {
   static const std::vector<Buffer> none;

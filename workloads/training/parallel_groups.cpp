@@ -24,11 +24,27 @@ ParallelGroups::ParallelGroups(const matrix::Cell& cell, Communicator* gang) {
   }
   if (replicas > 1) replicas_ = keep(gang->split(stage_ * parts + tensor_rank_, "replicas"));
   if (parts > 1) tensor_ = keep(gang->split(stage_ * replicas + replica_, "tensor parallel"));
+  spread_experts(cell, *gang);
+}
+
+void ParallelGroups::spread_experts(const matrix::Cell& cell, Communicator& gang) {
+  const std::int32_t ranks = cell.config.expert_model_parallel_size;
+  if (ranks == 1) {
+    expert_replicas_ = replicas_;
+    return;
+  }
+  const std::int32_t place = stage_ * cell.config.tensor_model_parallel_size + tensor_rank_;
+  const std::int32_t groups = cell.config.data_parallel_size / ranks;
+  expert_ = keep(gang.split(place * groups + replica_ / ranks, "expert parallel"));
+  if (groups > 1) {
+    expert_replicas_ = keep(gang.split(place * ranks + replica_ % ranks, "expert replicas"));
+  }
 }
 
 std::vector<Communicator*> ParallelGroups::all() const {
   std::vector<Communicator*> groups;
-  for (Communicator* group : {pipeline_, pipeline_gradients_, replicas_, tensor_}) {
+  for (Communicator* group :
+       {pipeline_, pipeline_gradients_, replicas_, tensor_, expert_, expert_replicas_}) {
     const bool known = std::find(groups.begin(), groups.end(), group) != groups.end();
     if (group != nullptr && !known) groups.push_back(group);
   }
@@ -36,8 +52,11 @@ std::vector<Communicator*> ParallelGroups::all() const {
 }
 
 std::vector<Communicator*> ParallelGroups::of_layers() const {
-  if (tensor_ == nullptr) return {};
-  return {tensor_};
+  std::vector<Communicator*> groups;
+  for (Communicator* group : {tensor_, expert_}) {
+    if (group != nullptr) groups.push_back(group);
+  }
+  return groups;
 }
 
 Communicator* ParallelGroups::keep(std::unique_ptr<Communicator> made) {

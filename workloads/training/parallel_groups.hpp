@@ -28,6 +28,11 @@ class ParallelGroups {
   Communicator* replicas() const { return replicas_; }
   /// The ranks that hold the parts of this rank's layers; null where it holds them whole.
   Communicator* tensor() const { return tensor_; }
+  /// The ranks that the experts of this rank's layers are spread over: neighbours among the
+  /// replicas; null where it holds them all.
+  Communicator* expert() const { return expert_; }
+  /// The ranks that hold the same experts; null where there is one.
+  Communicator* expert_replicas() const { return expert_replicas_; }
   /// Each communicator of the above once.
   std::vector<Communicator*> all() const;
   /// Those whose ranks run one layer together.
@@ -35,6 +40,7 @@ class ParallelGroups {
 
  private:
   Communicator* keep(std::unique_ptr<Communicator> made);
+  void spread_experts(const matrix::Cell& cell, Communicator& gang);
 
   int stage_ = 0;
   int replica_ = 0;
@@ -44,6 +50,8 @@ class ParallelGroups {
   Communicator* pipeline_gradients_ = nullptr;
   Communicator* replicas_ = nullptr;
   Communicator* tensor_ = nullptr;
+  Communicator* expert_ = nullptr;
+  Communicator* expert_replicas_ = nullptr;
 };
 
 }  // namespace cgconform::workloads
