@@ -11,23 +11,41 @@ namespace {
 constexpr bool built = true;
 constexpr bool missing = false;
 
-/// Layers are captured one by one, and a stage has none of those that are.
-bool has_stage_without_graphs(const Cell& cell) {
+/// Layers are captured one by one.
+bool captures_by_layer(const Cell& cell) {
   const CudaGraphImpl impl = cell.config.cuda_graph_impl;
-  const bool by_layer = impl == CudaGraphImpl::transformer_engine ||
-                        (impl == CudaGraphImpl::local &&
-                         !cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
-  if (!by_layer) return false;
-  for (std::int32_t stage = 0; stage < cell.config.pipeline_model_parallel_size; ++stage) {
-    bool captures = false;
-    for (const VirtualStage& held : virtual_stages(cell, stage)) {
-      for (std::int32_t layer = held.first_layer; layer < held.end_layer; ++layer) {
-        captures = captures || (is_graphed(cell, layer) && scope_selects(cell, layer));
-      }
+  return impl == CudaGraphImpl::transformer_engine ||
+         (impl == CudaGraphImpl::local &&
+          !cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+}
+
+bool captures_on_stage(const Cell& cell, std::int32_t stage) {
+  for (const VirtualStage& held : virtual_stages(cell, stage)) {
+    for (std::int32_t layer = held.first_layer; layer < held.end_layer; ++layer) {
+      if (is_graphed(cell, layer) && scope_selects(cell, layer)) return true;
     }
-    if (!captures) return true;
   }
   return false;
+}
+
+/// Stages that capture layers one by one and have some that are captured.
+std::int32_t capturing_stages(const Cell& cell) {
+  std::int32_t capturing = 0;
+  for (std::int32_t stage = 0; stage < cell.config.pipeline_model_parallel_size; ++stage) {
+    if (captures_on_stage(cell, stage)) ++capturing;
+  }
+  return capturing;
+}
+
+bool has_stage_without_graphs(const Cell& cell) {
+  if (!captures_by_layer(cell)) return false;
+  const std::int32_t capturing = capturing_stages(cell);
+  return capturing > 0 && capturing < cell.config.pipeline_model_parallel_size;
+}
+
+/// The scope names none of the kinds of layers that a model with experts has.
+bool takes_no_layer_beside_experts(const Cell& cell) {
+  return captures_by_layer(cell) && has_experts(cell) && capturing_stages(cell) == 0;
 }
 
 constexpr std::array feature_rows{
@@ -61,6 +79,8 @@ constexpr std::array feature_rows{
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
+    Feature{"graphs of layers that the model has not", missing, missing,
+            takes_no_layer_beside_experts},
     Feature{"tensor parallelism", built, missing,
             [](const Cell& cell) { return cell.config.tensor_model_parallel_size > 1; }},
     Feature{"sequence parallelism", missing, missing,
@@ -74,6 +94,10 @@ constexpr std::array feature_rows{
               const TrainingConfig& config = cell.config;
               return config.expert_model_parallel_size > 1 &&
                      config.data_parallel_size % config.expert_model_parallel_size != 0;
+            }},
+    Feature{"experts beside tensor parallelism", missing, missing,
+            [](const Cell& cell) {
+              return has_experts(cell) && cell.config.tensor_model_parallel_size > 1;
             }},
     Feature{"expandable segments", missing, missing,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},

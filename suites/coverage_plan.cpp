@@ -28,14 +28,6 @@ bool is_full_iteration(const matrix::Cell& cell) {
           cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
 }
 
-/// True where graphs of single layers hold a part of the layer.
-bool captures_layer(const matrix::Cell& cell, std::int32_t layer) {
-  if (!has_graphs(cell, layer)) return false;
-  const std::vector<PlannedPiece> pieces = planned_pieces(cell, layer);
-  return std::any_of(pieces.begin(), pieces.end(),
-                     [](const PlannedPiece& piece) { return piece.captured; });
-}
-
 /// Visits the pieces of a layer with their numbers: in order of execution, in the reverse of it
 /// for a backward.
 template <typename Visit>

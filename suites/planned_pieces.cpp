@@ -1,6 +1,9 @@
 #include "suites/planned_pieces.hpp"
 
+#include <algorithm>
+
 #include "matrix/moe_layers.hpp"
+#include "suites/pipeline_passes.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -59,6 +62,13 @@ std::vector<PlannedPiece> planned_pieces(const matrix::Cell& cell, std::int32_t 
   }
   if (pieces.size() == 1) pieces.front().scope.clear();
   return pieces;
+}
+
+bool captures_layer(const matrix::Cell& cell, std::int32_t layer) {
+  if (!has_graphs(cell, layer)) return false;
+  const std::vector<PlannedPiece> pieces = planned_pieces(cell, layer);
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](const PlannedPiece& piece) { return piece.captured; });
 }
 
 bool holds_module(std::string_view scope, std::string_view module) {

@@ -23,6 +23,9 @@ struct PlannedPiece {
 /// it.
 std::vector<PlannedPiece> planned_pieces(const matrix::Cell& cell, std::int32_t layer);
 
+/// True where graphs of single layers hold a part of the layer, which the cell's shape names.
+bool captures_layer(const matrix::Cell& cell, std::int32_t layer);
+
 /// True where a piece of `scope` holds the module.
 bool holds_module(std::string_view scope, std::string_view module);
 

@@ -4,16 +4,20 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "matrix/moe_layers.hpp"
 #include "suites/cell_plan.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/graph_topology.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/pipeline_passes.hpp"
+#include "suites/planned_pieces.hpp"
 
 namespace cgconform::suites::checks {
 namespace {
@@ -230,7 +234,7 @@ CheckResult judge_static_inputs(JudgeContext& context) {
     const LayerSpan& span = chunks.at(static_cast<std::size_t>(pass.chunk));
     std::int64_t layers = 0;
     for (std::int32_t i = 0; i < span.count; ++i)
-      layers += has_graphs(cell, span.first + i) ? 1 : 0;
+      layers += captures_layer(cell, span.first + i) ? 1 : 0;
     return layers;
   };
   std::int64_t live = 0;
@@ -262,7 +266,7 @@ CheckResult judge_partial_capture(JudgeContext& context) {
   std::set<std::int32_t> planned;
   for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) {
     for (std::int32_t layer = span.first; layer < span.first + span.count; ++layer) {
-      if (has_graphs(context.cell, layer)) planned.insert(layer);
+      if (captures_layer(context.cell, layer)) planned.insert(layer);
     }
   }
   for (const LegRequest& request : graph_legs(context.cell)) {
@@ -282,10 +286,13 @@ CheckResult judge_partial_capture(JudgeContext& context) {
 
 CheckResult judge_topology(JudgeContext& context) {
   for (const LegRequest& request : repeated_graph_legs(context.cell)) {
-    std::map<bool, const GraphRecord*> first_of_role;  // by direction
+    // By direction, kind of layer and modules.
+    std::map<std::tuple<bool, bool, std::string>, const GraphRecord*> first_of_role;
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       if (graph.layer < 0) continue;
-      const auto [first, is_new] = first_of_role.try_emplace(graph.forward, &graph);
+      const bool experts = matrix::is_moe_layer(context.cell, graph.layer);
+      const auto [first, is_new] =
+          first_of_role.try_emplace({graph.forward, experts, graph.scope}, &graph);
       if (is_new || graph_topology(graph) == graph_topology(*first->second)) continue;
       return fail(Verdict::fail_nondeterminism, request,
                   fmt::format("'{}' and '{}' are captures of one body, their topologies differ",

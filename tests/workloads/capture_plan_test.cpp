@@ -53,13 +53,51 @@ TEST(CapturePlan, RaisesTheStepsUntilGraphsAreReplayedAfterTheirCapture) {
 TEST(CapturePlan, ModuleScopesOfTransformerEngineSelectModulesOfEveryLayer) {
   using M = CudaGraphModule;
   const auto modules = [](const matrix::CudaGraphScope& scope) {
-    return plan_capture(cell_with(CudaGraphImpl::transformer_engine, scope)).captured_modules;
+    return plan_capture(cell_with(CudaGraphImpl::transformer_engine, scope)).captured_modules.at(0);
   };
   EXPECT_EQ(modules({}), (std::vector<std::string>{"attn", "mlp"}));
   EXPECT_EQ(modules({M::full}), (std::vector<std::string>{"attn", "mlp"}));
   EXPECT_EQ(modules({M::attn}), std::vector<std::string>{"attn"});
   EXPECT_EQ(modules({M::mlp}), std::vector<std::string>{"mlp"});
   EXPECT_EQ(modules({M::mamba}), std::vector<std::string>{});
+}
+
+using Modules = std::vector<std::string>;
+
+/// Modules of a layer with experts and of a dense one that a scope selects.
+std::vector<Modules> selected(CudaGraphImpl impl, const matrix::CudaGraphScope& scope) {
+  matrix::Cell cell = cell_with(impl, scope);
+  cell.config.num_layers = 2;
+  cell.config.num_moe_experts = 4;
+  cell.config.moe_layer_freq.every = 2;
+  cell.config.moe_expert_capacity_factor = 1.0F;
+  cell.config.moe_pad_expert_input_to_capacity = true;
+  return plan_capture(cell).captured_modules;
+}
+
+const Modules dense_layer{"attn", "mlp"};
+const Modules expert_layer{"attn", "moe_router", "moe_preprocess", "moe_experts",
+                           "moe_postprocess"};
+
+TEST(CapturePlan, ScopesOfTransformerEngineSelectTheModulesOfLayersWithExperts) {
+  using M = CudaGraphModule;
+  constexpr auto impl = CudaGraphImpl::transformer_engine;
+  EXPECT_EQ(selected(impl, {}), (std::vector{expert_layer, dense_layer}));
+  EXPECT_EQ(selected(impl, {M::moe}),
+            (std::vector{Modules(expert_layer.begin() + 1, expert_layer.end()), Modules{}}));
+  EXPECT_EQ(selected(impl, {M::moe_router}), (std::vector{Modules{"moe_router"}, Modules{}}));
+  EXPECT_EQ(selected(impl, {M::attn, M::moe_router, M::moe_preprocess}),
+            (std::vector{Modules{"attn", "moe_router", "moe_preprocess"}, Modules{"attn"}}));
+}
+
+TEST(CapturePlan, ScopesOfLocalSelectLayersWithExpertsByTheirKind) {
+  using M = CudaGraphModule;
+  constexpr auto impl = CudaGraphImpl::local;
+  EXPECT_EQ(selected(impl, {}), (std::vector{expert_layer, dense_layer}));
+  EXPECT_EQ(selected(impl, {M::attn}), (std::vector{Modules{}, dense_layer}));
+  EXPECT_EQ(selected(impl, {M::moe}), (std::vector{expert_layer, Modules{}}));
+  EXPECT_EQ(selected(impl, {M::moe_router, M::moe_preprocess}),
+            (std::vector{Modules{"moe_router", "moe_preprocess", "moe_postprocess"}, Modules{}}));
 }
 
 TEST(CapturePlan, CallablesAreReplayedInTwoStepsAfterTheFirst) {

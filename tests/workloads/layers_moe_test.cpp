@@ -43,7 +43,7 @@ struct MoeFixture : LayerFixture {
   explicit MoeFixture(const MoeSizes& layer_sizes, std::uint64_t seed = 3)
       : sizes(layer_sizes),
         store(allocator, *stream, DType::fp64, seed),
-        layer("layers.0", sizes.layer, sizes.moe, store, 0) {
+        layer("layers.0", sizes.layer, sizes.moe, ModuleParameters{store, 0}) {
     Random random(seed);
     input = random_tensor<double>(random, Shape{sizes.layer.tokens(), sizes.layer.hidden});
     weights = random_tensor<double>(random, input.shape);

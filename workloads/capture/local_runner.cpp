@@ -95,6 +95,7 @@ CaptureRequest LocalRunner::request(bool forward, PoolId pool) const {
           .layer = first_call_.layer,
           .microbatch = first_call_.microbatch,
           .forward = forward,
+          .scope = first_call_.scope,
           .step = first_call_.step,
           // The forward of the real implementation is captured in thread-local mode, its backward
           // in the framework's default, which is global.

@@ -86,6 +86,7 @@ class DenseStageModel final : public StageModel {
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
         tensor_(groups.tensor),
+        expert_group_(groups.expert),
         store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
@@ -195,6 +196,7 @@ class DenseStageModel final : public StageModel {
   float grad_scale_ = 1.0F;
   TransformerShape shape_;
   TensorParallel tensor_;
+  Communicator* expert_group_ = nullptr;
   ParameterStore store_;
   Parameter token_table_;
   Parameter position_table_;

@@ -50,15 +50,15 @@ MoeExperts::MoeExperts(std::string layer_name, const TransformerShape& shape, co
   const std::int64_t ffn = moe.ffn_hidden;
   const auto added = [&](const char* parameter_name, const Shape& extents, std::int64_t fan_in,
                          std::uint64_t number) {
+    const ParameterShard own{.axis = 0, .part = moe.group_rank(), .parts = moe.group_size()};
     Parameter parameter = made_in.store.add(parameter_name, extents, weight_init(fan_in),
-                                            made_in.first_number + number);
+                                            made_in.first_number + number, own);
     parameter.of_experts = true;
     return parameters_.emplace_back(std::move(parameter));
   };
   fc1_weight_ =
-      added("mlp.experts.linear_fc1.weight", {moe.own_experts(), ffn, hidden}, hidden, fc1_number);
-  fc2_weight_ =
-      added("mlp.experts.linear_fc2.weight", {moe.own_experts(), hidden, ffn}, ffn, fc2_number);
+      added("mlp.experts.linear_fc1.weight", {moe.experts, ffn, hidden}, hidden, fc1_number);
+  fc2_weight_ = added("mlp.experts.linear_fc2.weight", {moe.experts, hidden, ffn}, ffn, fc2_number);
 }
 
 Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,

@@ -15,7 +15,6 @@ namespace cgconform::workloads {
 /// rows each expert gets, so that nothing of this can be captured.
 class MoeExperts final : public Layer {
  public:
-  /// `first_number` of the parameters is that of the first expert of the whole model.
   MoeExperts(std::string layer_name, const TransformerShape& shape, const MoeShape& moe,
              const ModuleParameters& made_in, DType dtype);
 

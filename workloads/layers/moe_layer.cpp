@@ -16,11 +16,12 @@
 namespace cgconform::workloads {
 
 MoeTransformerLayer::MoeTransformerLayer(const std::string& name, const TransformerShape& shape,
-                                         const MoeShape& moe, ParameterStore& store,
-                                         std::uint64_t first_number)
+                                         const MoeShape& moe, const ModuleParameters& made_in)
     : ModularLayer(name) {
   const auto numbered = [&](std::uint64_t module) {
-    return ModuleParameters{store, first_number + module * parameters_a_module};
+    ModuleParameters of_module = made_in;
+    of_module.first_number += module * parameters_a_module;
+    return of_module;
   };
   append("attn", std::make_unique<SelfAttention>(name, shape, numbered(0)));
   append("moe_router", std::make_unique<MoeRouter>(name, shape, moe, numbered(1)));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "matrix/cell.hpp"
@@ -14,7 +13,7 @@ namespace cgconform::workloads {
 class MoeTransformerLayer final : public ModularLayer {
  public:
   MoeTransformerLayer(const std::string& name, const TransformerShape& shape, const MoeShape& moe,
-                      ParameterStore& store, std::uint64_t first_number);
+                      const ModuleParameters& made_in);
 };
 
 /// The experts that a cell's MoE layers have. `group` joins the ranks they are spread over; null

@@ -75,8 +75,9 @@ TensorView MoeRouter::gate_input(LayerContext& context, const TensorView& normed
   if (!context.training || moe_.jitter == 0.0F) return normed;
   Buffer jittered = make_buffer(context, normed.dtype, normed.shape, gate_input_name);
   Buffer noise = make_buffer(context, normed.dtype, normed.shape, noise_name);
-  jitter_forward(context.stream, jittered.view(), noise.view(), context.rng.seed_and_offset, normed,
-                 {moe_.jitter}, op_label(context, gate_input_name));
+  jitter_forward(context.stream, jittered.view(), noise.view(),
+                 context.rng.at(RngStream::data_parallel), normed, {moe_.jitter},
+                 op_label(context, gate_input_name));
   const TensorView view = jittered.view();
   saved.keep(noise_name, std::move(noise));
   saved.keep(gate_input_name, std::move(jittered));

@@ -91,6 +91,7 @@ class StageOptimizer {
 /// The groups whose ranks run one layer together; null where this rank runs it alone.
 struct LayerGroups {
   Communicator* tensor = nullptr;
+  Communicator* expert = nullptr;
 };
 
 /// The cell's model on pipeline stage `stage`; parameters are a function of `seed` and of their
