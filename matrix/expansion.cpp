@@ -89,7 +89,13 @@ std::optional<std::uint64_t> Expansion::find(std::string_view id) const {
 }
 
 bool Expansion::admits(std::span<const std::uint32_t> coordinates) const {
-  const auto selects = [&](const Filter& filter) { return filter.selects(coordinates); };
+  // Most coordinates fail the first tests of an expression already.
+  const auto selects = [&](const Filter& filter) {
+    const std::vector<Filter>& conjuncts = filter.conjuncts();
+    if (conjuncts.empty()) return filter.selects(coordinates);
+    return std::all_of(conjuncts.begin(), conjuncts.end(),
+                       [&](const Filter& part) { return part.selects(coordinates); });
+  };
   const bool included = matrix_.include.empty() ||
                         std::any_of(matrix_.include.begin(), matrix_.include.end(), selects);
   return included && std::none_of(matrix_.exclude.begin(), matrix_.exclude.end(), selects);

@@ -34,9 +34,11 @@ CheckResult fail(Verdict verdict, const LegRequest& leg, std::string_view what) 
   return {.verdict = verdict, .detail = fmt::format("{} leg: {}", leg_name(leg), what)};
 }
 
+/// Messages between stages; those among the ranks of an expert-parallel group are none.
 std::int64_t count_nodes(const GraphRecord& graph, std::string_view op) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
-    return node.kind == NodeKind::communication && node.op_name == op;
+    return node.kind == NodeKind::communication && node.op_name == op &&
+           node.communicator.find("expert parallel") == std::string::npos;
   });
 }
 

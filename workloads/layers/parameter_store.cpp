@@ -36,6 +36,7 @@ Shape shape_of(const ParameterShard& shard, const Shape& whole, const std::strin
         fmt::format("{}: {} rows or columns have no {} equal parts", name, section, shard.parts));
   }
   if (whole.rank() == 1) return Shape{whole[0] / shard.parts};
+  if (whole.rank() == 3) return Shape{whole[0] / shard.parts, whole[1], whole[2]};
   return shard.axis == 0 ? Shape{whole[0] / shard.parts, whole[1]}
                          : Shape{whole[0], whole[1] / shard.parts};
 }

@@ -68,10 +68,9 @@ void add_expert_row_cases(OperandMaker& make, std::vector<OpCase>& cases) {
                    }});
   cases.push_back({&combine_rows_op, combined,
                    [](Stream& s, Views v) { combine_rows(s, v[0], v[1], v[2], v[3], "case"); }});
-  cases.push_back(
-      {&dispatch_rows_op, {dispatched.begin(), dispatched.end() - 1}, [](Stream& s, Views v) {
-         dispatch_rows(s, v[0], v[1], v[2], {}, top_k, "case");
-       }});
+  cases.push_back({&dispatch_rows_op,
+                   {dispatched.begin(), dispatched.end() - 1},
+                   [](Stream& s, Views v) { dispatch_rows(s, v[0], v[1], v[2], {}, 1, "case"); }});
   cases.push_back({&combine_rows_op,
                    {combined.begin(), combined.end() - 1},
                    [](Stream& s, Views v) { combine_rows(s, v[0], v[1], v[2], {}, "case"); }});

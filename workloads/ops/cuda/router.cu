@@ -137,8 +137,9 @@ void jitter_forward_of(const OpCall& call, const LaunchContext& context) {
     const auto index = static_cast<std::uint64_t>(i);
     const std::uint32_t word =
         philox(seed_and_offset[0], seed_and_offset[1], index / words_a_draw)[index % words_a_draw];
-    noise[i] = narrowed<T>(A(1.0 - range + 2.0 * range * uniform(word)));
-    output[i] = narrowed<T>(widened(x[i]) * widened(noise[i]));
+    const A factor = A(1.0 - range + 2.0 * range * uniform(word));
+    noise[i] = narrowed<T>(factor);
+    output[i] = narrowed<T>(widened(x[i]) * factor);
   });
 }
 

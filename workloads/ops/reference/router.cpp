@@ -138,8 +138,8 @@ void jitter_forward(const OpCall& call) {
       const auto index = static_cast<std::uint64_t>(i);
       const std::uint32_t word =
           philox(seed_and_offset[0], seed_and_offset[1], index / 4)[index % 4];
-      T& noise = elements<T>(call, 1)[i];
-      noise = static_cast<T>(static_cast<A>(1.0 - range + 2.0 * range * uniform(word)));
+      const auto noise = static_cast<A>(1.0 - range + 2.0 * range * uniform(word));
+      elements<T>(call, 1)[i] = static_cast<T>(noise);
       elements<T>(call, 0)[i] = static_cast<T>(elements<T>(call, 3)[i] * noise);
     }
   });
