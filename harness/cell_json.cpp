@@ -32,6 +32,7 @@ void for_each_member(AnyCell& cell, const Visit& visit) {
   visit("optimizer", shape.optimizer);
   visit("bucket_size", shape.bucket_size);
   visit("graphed_layers", shape.graphed_layers);
+  visit("image_tokens", shape.image_tokens);
   auto& platform = cell.platform;
   visit("expandable_segments", platform.expandable_segments);
   visit("expandable_segments_as_tested", platform.expandable_segments_as_tested);

@@ -136,6 +136,51 @@ std::optional<AxisValue> parse_model(std::string_view token) {
                    [value = entry->value](Cell& cell) { set_model(cell, value); }};
 }
 
+std::optional<AxisValue> parse_attention(std::string_view token) {
+  constexpr std::string_view grouped = "grouped:";
+  std::optional<std::int32_t> groups;
+  if (token.starts_with(grouped)) {
+    const auto count = parse_integer(token.substr(grouped.size()));
+    if (!count || *count < 1 || *count > INT32_MAX) return std::nullopt;
+    groups = static_cast<std::int32_t>(*count);
+  } else if (token != "heads" && token != "latent") {
+    return std::nullopt;
+  }
+  const std::string name = groups ? fmt::format("{}{}", grouped, *groups) : std::string(token);
+  return AxisValue{name, std::nullopt, [groups, latent = token == "latent"](Cell& cell) {
+                     cell.config.num_query_groups = groups;
+                     cell.config.multi_latent_attention = latent;
+                   }};
+}
+
+std::optional<AxisValue> parse_pattern(std::string_view token) {
+  // Ids and file names hold no asterisk.
+  constexpr std::string_view letters = "MAF";
+  constexpr std::string_view fields = "M*-";
+  std::string text;
+  for (const char letter : token) {
+    const std::size_t place = letters.find(letter);
+    if (place == std::string_view::npos) return std::nullopt;
+    text += fields[place];
+  }
+  std::optional<HybridPattern> pattern = HybridPattern::parse(text);
+  if (!pattern) return std::nullopt;
+  if (text == "M*M-") pattern = HybridPattern{};
+  return AxisValue{std::string(token), std::nullopt,
+                   [value = *pattern](Cell& cell) { cell.config.hybrid_layer_pattern = value; }};
+}
+
+std::optional<AxisValue> parse_packing(std::string_view token) {
+  const bool packed = token == "padded" || token == "unpadded";
+  if (!packed && token != "none") return std::nullopt;
+  return AxisValue{
+      std::string(token), std::nullopt, [packed, padded = token == "padded"](Cell& cell) {
+        cell.config.sequence_packing = packed ? SequencePacking::offline : SequencePacking::none;
+        cell.config.pad_to_max_length = padded;
+        cell.config.pad_cu_seqlens = padded;
+      }};
+}
+
 std::optional<AxisValue> parse_recompute(std::string_view token) {
   const auto plan = [](std::string name, RecomputeGranularity granularity, RecomputeMethod method,
                        std::optional<std::int32_t> layers,

@@ -32,6 +32,9 @@ std::optional<AxisValue> parse_count(std::string_view token) {
 std::optional<AxisValue> parse_impl(std::string_view token);
 std::optional<AxisValue> parse_scope(std::string_view token);
 std::optional<AxisValue> parse_model(std::string_view token);
+std::optional<AxisValue> parse_attention(std::string_view token);
+std::optional<AxisValue> parse_pattern(std::string_view token);
+std::optional<AxisValue> parse_packing(std::string_view token);
 std::optional<AxisValue> parse_recompute(std::string_view token);
 std::optional<AxisValue> parse_virtual_stages(std::string_view token);
 std::optional<AxisValue> parse_dtype(std::string_view token);

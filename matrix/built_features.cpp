@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "matrix/layer_modules.hpp"
 #include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 
@@ -68,8 +69,49 @@ constexpr std::array feature_rows{
                      config.moe_router_padding_for_fp8 ||
                      config.moe_router_padding_for_quantization || config.moe_shared_expert_overlap;
             }},
-    Feature{"Mamba layers", missing, missing,
+    Feature{"Mamba layers", built, missing,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
+    Feature{"hybrid models with experts", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.is_hybrid_model &&
+                     modules_of_model(cell.config).contains(CudaGraphModule::moe);
+            }},
+    Feature{"grouped-query attention", built, missing,
+            [](const Cell& cell) { return cell.config.num_query_groups.has_value(); }},
+    Feature{"packed sequences", built, missing,
+            [](const Cell& cell) { return cell.config.sequence_packing != SequencePacking::none; }},
+    Feature{"packed sequences without padding to a fixed width, or packed while a batch is made",
+            missing, missing,
+            [](const Cell& cell) {
+              const TrainingConfig& config = cell.config;
+              return config.sequence_packing != SequencePacking::none &&
+                     (config.sequence_packing != SequencePacking::offline ||
+                      !config.pad_to_max_length || !config.pad_cu_seqlens);
+            }},
+    Feature{"Mamba layers over several tensor-parallel ranks", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.tensor_model_parallel_size > 1 && cell.config.is_hybrid_model;
+            }},
+    Feature{"packed sequences in Mamba layers", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.sequence_packing != SequencePacking::none &&
+                     cell.config.is_hybrid_model;
+            }},
+    Feature{"images before the text", built, missing,
+            [](const Cell& cell) { return cell.shape.image_tokens > 0; }},
+    Feature{"images longer than half of the sequence", missing, missing,
+            [](const Cell& cell) { return 2 * cell.shape.image_tokens > cell.config.seq_length; }},
+    Feature{"images before packed text, or over several tensor-parallel ranks", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.image_tokens > 0 &&
+                     (cell.config.sequence_packing != SequencePacking::none ||
+                      cell.config.tensor_model_parallel_size > 1);
+            }},
+    Feature{"a graph of the vision model", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.image_tokens > 0 &&
+                     cell.config.vision_cuda_graph_impl != CudaGraphImpl::none;
+            }},
     Feature{"recompute", built, built,
             [](const Cell& cell) {
               return cell.config.recompute_granularity != RecomputeGranularity::none;
@@ -124,8 +166,13 @@ constexpr std::array feature_rows{
               return cell.config.overlap_moe_expert_parallel_comm ||
                      cell.config.delay_wgrad_compute;
             }},
-    Feature{"multi-latent attention", missing, missing,
+    Feature{"multi-latent attention", built, missing,
             [](const Cell& cell) { return cell.config.multi_latent_attention; }},
+    Feature{"multi-latent attention over several tensor-parallel ranks", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.tensor_model_parallel_size > 1 &&
+                     cell.config.multi_latent_attention;
+            }},
     Feature{"variable sequence lengths", missing, missing,
             [](const Cell& cell) { return cell.config.variable_seq_lengths; }},
     Feature{"distributed optimizer", missing, missing,

@@ -29,6 +29,7 @@ struct WorkloadShape {
   /// Elements after which a bucket of gradients that are reduced over replicas is closed.
   std::int32_t bucket_size = 1024;
   GraphedLayers graphed_layers = GraphedLayers::all;  ///< what per-layer graphs cover
+  std::int32_t image_tokens = 0;  ///< rows of every sequence that come from an image, before text
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };
 

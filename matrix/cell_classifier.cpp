@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "matrix/layer_modules.hpp"
+
 namespace cgconform::matrix {
 namespace {
 
@@ -9,10 +11,13 @@ namespace {
 constexpr std::size_t remembered_cells = 1024;
 
 bool captures_nothing(const Cell& normalised) {
-  const CudaGraphScope scope = normalised.config.cuda_graph_scope;
-  const bool graphed = normalised.config.cuda_graph_impl != CudaGraphImpl::none;
-  return graphed && scope == CudaGraphScope{CudaGraphModule::mamba} &&
-         !normalised.config.is_hybrid_model;
+  const TrainingConfig& config = normalised.config;
+  const CudaGraphScope scope = config.cuda_graph_scope;
+  if (config.cuda_graph_impl == CudaGraphImpl::none || scope.empty()) return false;
+  if (!config.is_hybrid_model) return scope == CudaGraphScope{CudaGraphModule::mamba};
+  return scope.is_subset_of(
+             {CudaGraphModule::attn, CudaGraphModule::mlp, CudaGraphModule::mamba}) &&
+         !scope.contains_any(modules_of_model(config));
 }
 
 /// NCCL registers buffers of graphs for transports between different GPUs only; over the sockets of

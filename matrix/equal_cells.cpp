@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "matrix/layer_modules.hpp"
 #include "matrix/virtual_stages.hpp"
 
 namespace cgconform::matrix {
@@ -37,6 +38,9 @@ RecomputeModules absent_modules(const TrainingConfig& config) {
     absent = absent | RecomputeModules{gdn_norm_out, gdp_in_proj, gdp_qkv};
   }
   if (!config.enable_mhc_connections) absent.insert(mhc);
+  const CudaGraphScope modules = modules_of_model(config);
+  if (!modules.contains(CudaGraphModule::attn)) absent.insert(core_attn);
+  if (!modules.contains(CudaGraphModule::mlp)) absent.insert(mlp);
   return absent;
 }
 
@@ -54,6 +58,15 @@ const std::vector<Collapse>& rows() {
       {"the model has no Mamba layers",
        false,
        {"cuda_graph_scope"},
+       [](const Cell& cell, TargetDevice) { return !cell.config.is_hybrid_model; }},
+      {"the layers of a hybrid model are one module each",
+       false,
+       {"cuda_graph_scope", "recompute_granularity", "recompute_method", "recompute_num_layers",
+        "recompute_modules"},
+       [](const Cell& cell, TargetDevice) { return cell.config.is_hybrid_model; }},
+      {"only hybrid models have a pattern of layers",
+       false,
+       {"hybrid_layer_pattern"},
        [](const Cell& cell, TargetDevice) { return !cell.config.is_hybrid_model; }},
       {"the model has no experts",
        false,
@@ -143,6 +156,15 @@ void forget_unread_recompute(TrainingConfig& config) {
   config.recompute_modules.reset();
 }
 
+/// A scope keeps the modules that the model has; one that names none of them stays as it is.
+void forget_absent_scopes(TrainingConfig& config) {
+  const CudaGraphScope absent = CudaGraphScope::from_bits(
+      CudaGraphScope{CudaGraphModule::attn, CudaGraphModule::mlp, CudaGraphModule::mamba}.bits() &
+      ~modules_of_model(config).bits());
+  const auto kept = CudaGraphScope::from_bits(config.cuda_graph_scope.bits() & ~absent.bits());
+  if (!kept.empty()) config.cuda_graph_scope = kept;
+}
+
 void forget_graphs(Cell& cell) {
   const TrainingConfig plain;
   cell.config.cuda_graph_scope = {};
@@ -172,9 +194,8 @@ void make_canonical(Cell& cell, TargetDevice device) {
     cell.config.overlap_grad_reduce = TrainingConfig{}.overlap_grad_reduce;
   }
   if (!captures_layers(cell)) cell.shape.graphed_layers = GraphedLayers::all;
-  if (!cell.config.is_hybrid_model && cell.config.cuda_graph_scope.size() > 1) {
-    cell.config.cuda_graph_scope.erase(CudaGraphModule::mamba);
-  }
+  if (!cell.config.is_hybrid_model) cell.config.hybrid_layer_pattern = {};
+  forget_absent_scopes(cell.config);
   if (cell.shape.eval_interval == 0) cell.shape.eval_iters = WorkloadShape{}.eval_iters;
   if (device == TargetDevice::reference) cell.platform.nccl_graph_register.reset();
 }

@@ -305,4 +305,14 @@ void read_field(const FieldValue& value, MoeLayerFreq& out) {
   out = freq;
 }
 
+void read_field(const FieldValue& value, HybridPattern& out) {
+  const bool text = !value.is_list && value.scalar.kind == Kind::text;
+  const auto pattern = text ? HybridPattern::parse(value.scalar.text) : std::nullopt;
+  if (!pattern) {
+    refuse(value, fmt::format("1 to {} letters, M (Mamba), * (attention), - (MLP) or E (MoE)",
+                              HybridPattern::max_length));
+  }
+  out = *pattern;
+}
+
 }  // namespace cgconform::matrix

@@ -23,6 +23,7 @@ void read_field(const FieldValue& value, OffloadModules& out);
 void read_field(const FieldValue& value, MoeTokenDispatcherType& out);
 void read_field(const FieldValue& value, MoeFlexDispatcherBackend& out);
 void read_field(const FieldValue& value, MoeLayerFreq& out);
+void read_field(const FieldValue& value, HybridPattern& out);
 void read_field(const FieldValue& value, TransformerImpl& out);
 void read_field(const FieldValue& value, Fp8Format& out);
 void read_field(const FieldValue& value, Fp8Recipe& out);

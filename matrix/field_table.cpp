@@ -60,6 +60,14 @@ nlohmann::json to_json_value(const MoeLayerFreq& value) {
   return list;
 }
 
+nlohmann::json to_json_value(const HybridPattern& value) {
+  std::string text;
+  for (std::int32_t layer = 0; layer < value.length; ++layer) {
+    text += HybridPattern::letters[static_cast<std::size_t>(value.at(layer))];
+  }
+  return text.empty() ? nlohmann::json() : nlohmann::json(text);
+}
+
 template <typename T>
 nlohmann::json to_json_value(const std::optional<T>& value) {
   return value ? to_json_value(*value) : nlohmann::json();
@@ -162,10 +170,13 @@ std::vector<Field> make_fields() {
       field<&Config::num_layers>("num_layers", in_model, integer),
       field<&Config::hidden_size>("hidden_size", in_model, integer),
       field<&Config::num_attention_heads>("num_attention_heads", in_model, integer),
+      field<&Config::num_query_groups>("num_query_groups", in_model, integer),
       field<&Config::seq_length>("seq_length", {model, dataset, arguments}, integer),
       field<&Config::add_bias_linear>("add_bias_linear", in_model, boolean),
       field<&Config::add_qkv_bias>("add_qkv_bias", in_model, boolean),
       field<&Config::is_hybrid_model>("is_hybrid_model", in_model, boolean),
+      field<&Config::hybrid_layer_pattern>("hybrid_layer_pattern", in_model,
+                                           "letters M, *, - and E", {"hybrid_override_pattern"}),
       field<&Config::multi_latent_attention>("multi_latent_attention", in_model, boolean),
       field<&Config::enable_mhc_connections>("enable_mhc_connections", in_model, boolean),
       field<&Config::experimental_attention_variant>("experimental_attention_variant", in_model,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "matrix/layer_modules.hpp"
+
 namespace cgconform::matrix {
 
 bool has_experts(const Cell& cell) {
@@ -10,6 +12,7 @@ bool has_experts(const Cell& cell) {
 }
 
 bool scope_selects(const Cell& cell, std::int32_t layer) {
+  if (cell.config.is_hybrid_model) return selects_layer(cell.config, layer);
   const CudaGraphScope scope = cell.config.cuda_graph_scope;
   const auto names_any = [scope](std::initializer_list<CudaGraphModule> modules) {
     return std::any_of(modules.begin(), modules.end(),

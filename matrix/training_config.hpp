@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "matrix/enum_set.hpp"
+#include "matrix/hybrid_pattern.hpp"
 
 namespace cgconform::matrix {
 
@@ -156,10 +157,12 @@ struct TrainingConfig {
   std::int32_t num_layers = 4;
   std::int32_t hidden_size = 64;
   std::int32_t num_attention_heads = 4;
+  std::optional<std::int32_t> num_query_groups;  ///< absent: every head has its own key and value
   std::int32_t seq_length = 64;
   bool add_bias_linear = true;
   bool add_qkv_bias = false;
   bool is_hybrid_model = false;  ///< has Mamba layers
+  HybridPattern hybrid_layer_pattern;
   bool multi_latent_attention = false;
   bool enable_mhc_connections = false;
   ExperimentalAttentionVariant experimental_attention_variant = ExperimentalAttentionVariant::none;

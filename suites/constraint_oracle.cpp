@@ -110,6 +110,13 @@ class Oracle {
     if (config_.num_attention_heads % config_.tensor_model_parallel_size != 0) {
       report("tensor-parts-divide-heads");
     }
+    if (config_.num_query_groups) {
+      const std::int32_t groups = *config_.num_query_groups;
+      if (groups < 1 || config_.num_attention_heads % groups != 0 ||
+          groups % config_.tensor_model_parallel_size != 0) {
+        report("query-groups-divide-heads");
+      }
+    }
     const std::int32_t stages = config_.pipeline_model_parallel_size;
     const std::int32_t chunks = config_.virtual_pipeline_model_parallel_size.value_or(1);
     const bool even = config_.num_layers % stages == 0 && config_.num_layers / stages % chunks == 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matrix/moe_layers.hpp"
+#include "suites/layer_parts.hpp"
 #include "suites/pipeline_passes.hpp"
 
 namespace cgconform::suites {
@@ -23,6 +24,13 @@ std::vector<Module> modules_of(const matrix::Cell& cell, std::int32_t layer) {
   const auto names = [&](CudaGraphModule module) { return all || scope.contains(module); };
   const bool local = cell.config.cuda_graph_impl == CudaGraphImpl::local;
   const bool attention = names(CudaGraphModule::attn);
+  if (cell.config.is_hybrid_model) {
+    std::vector<Module> modules;
+    for (const std::string_view part : parts_of_layer(cell, layer)) {
+      modules.push_back({part, scope_names_part(cell, part)});
+    }
+    return modules;
+  }
   if (!matrix::is_moe_layer(cell, layer)) {
     const bool mlp = names(CudaGraphModule::mlp);
     if (local) return {{"attn", attention || mlp}, {"mlp", attention || mlp}};

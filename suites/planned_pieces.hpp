@@ -19,7 +19,8 @@ struct PlannedPiece {
 /// the kinds of layers that get graphs: the empty one all, attn and mlp the dense ones, moe those
 /// with experts; moe_router and moe_preprocess graph what lies before and after the experts. A
 /// scope of `transformer_engine` names modules; neighbours are one piece. A layer that is captured
-/// completely, or not at all, is one piece. Derived from these rules, without the code that does
+/// completely, or not at all, is one piece; so is one of a hybrid model, which has one module.
+/// Derived from these rules, without the code that does
 /// it.
 std::vector<PlannedPiece> planned_pieces(const matrix::Cell& cell, std::int32_t layer);
 

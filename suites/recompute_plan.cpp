@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matrix/moe_layers.hpp"
+#include "suites/layer_parts.hpp"
 #include "suites/pipeline_passes.hpp"
 #include "suites/planned_pieces.hpp"
 
@@ -26,8 +27,14 @@ bool has_moe_layer(const Cell& cell, bool wanted) {
 /// Modules that selective recompute names and that the model has.
 RecomputeModules selected_modules(const Cell& cell) {
   if (cell.config.recompute_granularity != RecomputeGranularity::selective) return {};
-  RecomputeModules built{RecomputeModule::core_attn, RecomputeModule::layernorm};
-  if (has_moe_layer(cell, false)) built.insert(RecomputeModule::mlp);
+  RecomputeModules built{RecomputeModule::layernorm};
+  if (model_has_part(cell, "attn")) {
+    built.insert(RecomputeModule::core_attn);
+    if (cell.config.multi_latent_attention) built.insert(RecomputeModule::mla_up_proj);
+  }
+  if (has_moe_layer(cell, false) && model_has_part(cell, "mlp")) {
+    built.insert(RecomputeModule::mlp);
+  }
   if (has_moe_layer(cell, true)) {
     built.insert(RecomputeModule::moe);
     built.insert(RecomputeModule::moe_act);
@@ -39,14 +46,18 @@ RecomputeModules selected_modules(const Cell& cell) {
          built;
 }
 
-/// True where the backward of a graph of a layer computes discarded outputs again: those of a norm
-/// or of the experts' activation.
+/// True where the backward of a graph of a layer computes discarded outputs again: those of a norm,
+/// of the experts' activation or heads made from latents.
 bool discards_outputs(const Cell& cell, const PlannedGraph& graph) {
   const bool experts = matrix::is_moe_layer(cell, graph.layer);
   const auto holds = [&](std::string_view module) { return holds_module(graph.scope, module); };
   const bool norm = holds("attn") || (experts ? holds("moe_router") : holds("mlp"));
   const RecomputeModules selected = selected_modules(cell);
+  const std::vector<std::string_view> parts = parts_of_layer(cell, graph.layer);
+  const bool attention =
+      holds("attn") && std::find(parts.begin(), parts.end(), "attn") != parts.end();
   return (norm && selected.contains(RecomputeModule::layernorm)) ||
+         (attention && selected.contains(RecomputeModule::mla_up_proj)) ||
          (experts && holds("moe_experts") && selected.contains(RecomputeModule::moe_act));
 }
 

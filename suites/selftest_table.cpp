@@ -14,6 +14,7 @@
 #include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
 #include "suites/selftest_tampering.hpp"
+#include "suites/selftest_variants.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -132,8 +133,10 @@ struct FaultExpectation {
 
 /// The first row whose prefix fits decides.
 constexpr std::array fault_expectations{
+    FaultExpectation{"F01e", Verdict::fail_stale_input, "NUM-05"},
     FaultExpectation{"F01", Verdict::fail_stale_input, "MEM-09"},
     FaultExpectation{"F02b", Verdict::fail_illegal_access, ""},
+    FaultExpectation{"F02f", Verdict::fail_stale_address, "NUM-23"},
     FaultExpectation{"F02", Verdict::fail_stale_address, "MEM-07"},
     FaultExpectation{"F04", Verdict::fail_overwrite, "MEM-09"},
     FaultExpectation{"F06", Verdict::fail_schedule_order, "CON-17"},
@@ -427,7 +430,7 @@ std::string_view selftest_kind_name(SelftestKind kind) {
 }
 
 std::span<const SelftestCell> selftest_cells() {
-  static const std::vector<SelftestCell> cells{
+  static const std::vector<SelftestCell> cells = with_variants({
       {"local", local_layers(), ""},
       {"local-pipeline", local_pipeline(), ""},
       {"full-iteration", full_iteration(), ""},
@@ -439,7 +442,7 @@ std::span<const SelftestCell> selftest_cells() {
       {"local-optimizer", with_optimizer_graph(local_layers()), "F11"},
       {"experts", with_experts(full_iteration()), "F16"},
       {"experts-transformer-engine", callables_of_routers(), "F16"},
-  };
+  });
   return cells;
 }
 

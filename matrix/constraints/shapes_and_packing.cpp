@@ -52,6 +52,28 @@ constexpr Rule rows[] = {
            const std::int32_t parts = f.config.tensor_model_parallel_size;
            return parts > 0 && f.config.num_attention_heads % parts != 0;
          }},
+    {.id = "query-groups-divide-heads",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "num_attention_heads is a multiple of num_query_groups, and those of "
+                  "tensor_model_parallel_size",
+     .message =
+         "the attention heads do not divide evenly over the query groups, or the groups over "
+         "the tensor-parallel ranks",
+     .remedy = "set num_query_groups to a divisor of num_attention_heads and a multiple of "
+               "tensor_model_parallel_size",
+     .consequence = "the model cannot be built",
+     .source = "every group has equally many heads, and every rank equally many groups, in this "
+               "workload",
+     .fields = {"num_attention_heads", "num_query_groups", "tensor_model_parallel_size"},
+     .broken =
+         [](const Facts& f) {
+           const std::int32_t groups = f.config.num_query_groups.value_or(1);
+           const std::int32_t ranks = f.config.tensor_model_parallel_size;
+           if (groups < 1 || f.config.num_attention_heads % groups != 0) return true;
+           return f.config.num_query_groups.has_value() && ranks > 0 && groups % ranks != 0;
+         }},
     {.id = "stages-divide-layers",
      .subject = subject,
      .rulesets = {Ruleset::cgconform},

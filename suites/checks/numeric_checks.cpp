@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "suites/cell_plan.hpp"
+#include "suites/checks/changing_inputs.hpp"
 #include "suites/checks/comparator_cases.hpp"
 #include "suites/checks/device_agreement.hpp"
 #include "suites/checks/difference_text.hpp"
@@ -14,6 +15,7 @@
 #include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
 #include "suites/checks/routing_checks.hpp"
+#include "suites/checks/scan_state.hpp"
 #include "suites/checks/state_checks.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/tolerance.hpp"
@@ -129,6 +131,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = cells_with_accumulation,
                       .legs = compared_legs,
                       .judge = judge_accumulation},
+      CheckDefinition{.id = "NUM-05",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells,
+                      .legs = instrumented_pair,
+                      .judge = judge_changing_inputs},
       CheckDefinition{.id = "NUM-06",
                       .failure = Verdict::fail_capture,
                       .applies = graph_cells,
@@ -170,6 +177,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .legs = instrumented_pair,
                       .judge = judge_capacity,
                       .scenario = judge_full_capacity},
+      CheckDefinition{.id = "NUM-23",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells_with_scans,
+                      .legs = instrumented_pair,
+                      .judge = judge_scan_states},
       CheckDefinition{.id = "NUM-25",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = graph_cells_with_validation,

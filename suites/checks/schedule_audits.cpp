@@ -15,6 +15,7 @@
 #include "suites/cell_plan.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/graph_topology.hpp"
+#include "suites/layer_parts.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/pipeline_passes.hpp"
 #include "suites/planned_pieces.hpp"
@@ -289,12 +290,13 @@ CheckResult judge_partial_capture(JudgeContext& context) {
 CheckResult judge_topology(JudgeContext& context) {
   for (const LegRequest& request : repeated_graph_legs(context.cell)) {
     // By direction, kind of layer and modules.
-    std::map<std::tuple<bool, bool, std::string>, const GraphRecord*> first_of_role;
+    std::map<std::tuple<bool, bool, std::vector<std::string_view>, std::string>, const GraphRecord*>
+        first_of_role;
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       if (graph.layer < 0) continue;
       const bool experts = matrix::is_moe_layer(context.cell, graph.layer);
-      const auto [first, is_new] =
-          first_of_role.try_emplace({graph.forward, experts, graph.scope}, &graph);
+      const auto [first, is_new] = first_of_role.try_emplace(
+          {graph.forward, experts, parts_of_layer(context.cell, graph.layer), graph.scope}, &graph);
       if (is_new || graph_topology(graph) == graph_topology(*first->second)) continue;
       return fail(Verdict::fail_nondeterminism, request,
                   fmt::format("'{}' and '{}' are captures of one body, their topologies differ",

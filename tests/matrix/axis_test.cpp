@@ -108,5 +108,39 @@ TEST(AllocatorAxes, SetThePlatformAlone) {
   EXPECT_EQ(with("alloc", "expandable").config, TrainingConfig{});
 }
 
+TEST(VariantAxes, SetTheFieldsOfTheirVariantAndTheDefaultSetsThemBack) {
+  const auto apply = [](std::string_view axis, std::string_view token, Cell& cell) {
+    const auto value = find_axis_definition(axis)->parse(token);
+    ASSERT_TRUE(value.has_value()) << token;
+    EXPECT_EQ(value->token, token);
+    value->apply(cell);
+  };
+  const Cell plain;
+  Cell cell;
+  apply("attention", "grouped:2", cell);
+  EXPECT_EQ(cell.config.num_query_groups, 2);
+  apply("attention", "latent", cell);
+  EXPECT_TRUE(cell.config.multi_latent_attention);
+  EXPECT_FALSE(cell.config.num_query_groups.has_value());
+  apply("attention", "heads", cell);
+  apply("packing", "padded", cell);
+  EXPECT_EQ(cell.config.sequence_packing, SequencePacking::offline);
+  EXPECT_TRUE(cell.config.pad_to_max_length && cell.config.pad_cu_seqlens);
+  apply("packing", "none", cell);
+  apply("pattern", "MMAF", cell);
+  EXPECT_EQ(cell.config.hybrid_layer_pattern, HybridPattern::parse("MM*-"));
+  apply("pattern", "MAMF", cell);
+  apply("image_tokens", "2", cell);
+  EXPECT_EQ(cell.shape.image_tokens, 2);
+  apply("image_tokens", "0", cell);
+  EXPECT_EQ(cell.config, plain.config);
+  EXPECT_EQ(cell.shape, plain.shape);
+  for (const auto& [axis, token] :
+       {std::pair{"attention", "grouped:0"}, std::pair{"attention", "grouped"},
+        std::pair{"packing", "some"}, std::pair{"pattern", "M*"}, std::pair{"pattern", ""}}) {
+    EXPECT_FALSE(find_axis_definition(axis)->parse(token).has_value()) << axis << " " << token;
+  }
+}
+
 }  // namespace
 }  // namespace cgconform::matrix

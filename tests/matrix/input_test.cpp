@@ -50,6 +50,22 @@ bool is_given(const CheckInput& input, std::string_view field) {
   return input.given.test(static_cast<std::size_t>(require_field(field)));
 }
 
+TEST(JsonInput, ReadsAHybridPatternUnderBothOfItsNames) {
+  for (const std::string name : {"hybrid_layer_pattern", "hybrid_override_pattern"}) {
+    const auto inputs = read_json(R"({")" + name + R"(": "M*-E"})");
+    const HybridPattern& pattern = inputs.front().config.hybrid_layer_pattern;
+    ASSERT_EQ(pattern.length, 4);
+    EXPECT_EQ(pattern.at(0), HybridLayer::mamba);
+    EXPECT_EQ(pattern.at(1), HybridLayer::attention);
+    EXPECT_EQ(pattern.at(2), HybridLayer::mlp);
+    EXPECT_EQ(pattern.at(3), HybridLayer::moe);
+    EXPECT_EQ(pattern.at(5), HybridLayer::attention) << "a short pattern begins anew";
+  }
+  const std::string error = error_of([] { read_json(R"({"hybrid_layer_pattern": "MX"})"); });
+  EXPECT_THAT(error, HasSubstr("hybrid_layer_pattern"));
+  EXPECT_THAT(error, HasSubstr("M (Mamba)"));
+}
+
 TEST(JsonInput, ReadsObjectArrayAndLinesAlike) {
   const std::string one = R"({"cuda_graph_impl": "local", "cuda_graph_scope": ["attn", "mlp"]})";
   const std::string texts[] = {one, "[" + one + "," + one + "]", one + "\n" + one + "\n" + one};

@@ -173,5 +173,28 @@ TEST(CoveragePlan, NeverCapturesCallablesWithANegativeWarmup) {
   EXPECT_FALSE(plan.executions.empty());
 }
 
+matrix::Cell hybrid_cell(matrix::CudaGraphImpl impl, matrix::CudaGraphScope scope) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_impl = impl;
+  cell.config.cuda_graph_warmup_steps = 1;
+  cell.config.is_hybrid_model = true;
+  cell.config.num_layers = 4;
+  cell.config.num_microbatches = 1;
+  cell.config.cuda_graph_scope = scope;
+  return cell;
+}
+
+TEST(CoveragePlan, TakesTheLayersOfAHybridModelThatAScopeNames) {
+  using matrix::CudaGraphModule;
+  for (const auto impl :
+       {matrix::CudaGraphImpl::local, matrix::CudaGraphImpl::transformer_engine}) {
+    EXPECT_THAT(graph_texts(plan_coverage(hybrid_cell(impl, {CudaGraphModule::mamba}), 0)),
+                ElementsAre("F0/0", "F2/0", "B2/0", "B0/0"));
+    EXPECT_THAT(graph_texts(plan_coverage(
+                    hybrid_cell(impl, {CudaGraphModule::attn, CudaGraphModule::mlp}), 0)),
+                ElementsAre("F1/0", "F3/0", "B3/0", "B1/0"));
+  }
+}
+
 }  // namespace
 }  // namespace cgconform::suites

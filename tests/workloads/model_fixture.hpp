@@ -130,7 +130,7 @@ class WholeModel {
         cell_.config.params_dtype == matrix::ParamsDtype::fp64
             ? fixture_.put(mask)
             : fixture_.put(mask.shape, std::vector<float>(mask.values.begin(), mask.values.end()));
-    Buffer hidden = stages_.front()->embed(context, tokens_.view());
+    Buffer hidden = stages_.front()->embed(context, {tokens_.view(), {}});
     for (const auto& stage : stages_) {
       for (Layer* layer : stage->layers()) {
         saved_.emplace_back();
@@ -154,7 +154,7 @@ class WholeModel {
         grad = (*layer)->backward(context, grad.view(), *saved++);
       }
     }
-    stages_.front()->embed_backward(context, tokens_.view(), grad.view());
+    stages_.front()->embed_backward(context, {tokens_.view(), {}}, grad.view());
   }
 
   void zero_gradients() {

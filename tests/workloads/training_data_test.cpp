@@ -66,5 +66,51 @@ TEST(DataLoader, PaddingDoesNotCountInTheLoss) {
   EXPECT_GT(std::count(batch.loss_mask.begin(), batch.loss_mask.end(), 1.0), 0);
 }
 
+TEST(DataLoader, PacksSequencesWhoseBordersChangeAndRiseToTheLength) {
+  BatchShape packed = shape;
+  packed.packed = true;
+  const DataLoader loader(packed, 7);
+  std::set<std::vector<std::int32_t>> seen;
+  for (std::int32_t step = 0; step < 8; ++step) {
+    const HostBatch batch = loader.batch(BatchUse::training, step, 0);
+    ASSERT_EQ(batch.cu_seqlens.size(), static_cast<std::size_t>(2 * packed_borders));
+    for (std::int64_t sequence = 0; sequence < 2; ++sequence) {
+      const auto first = batch.cu_seqlens.begin() + sequence * packed_borders;
+      const auto end = first + packed_borders;
+      EXPECT_EQ(*first, 0);
+      EXPECT_EQ(*(end - 1), shape.length);
+      EXPECT_TRUE(std::is_sorted(first, end));
+      EXPECT_NE(std::find(first, end, batch.valid_length), end) << "padding is apart";
+      for (auto border = first + 1; border != end; ++border) {
+        if (*border > batch.valid_length) continue;
+        const auto last = static_cast<std::size_t>(sequence * shape.length + *border - 1);
+        EXPECT_EQ(batch.loss_mask[last], 0.0) << "the last token of a sequence has no next one";
+      }
+    }
+    EXPECT_GT(std::count(batch.loss_mask.begin(), batch.loss_mask.end(), 1.0), 0);
+    EXPECT_EQ(batch.tokens, DataLoader(shape, 7).batch(BatchUse::training, step, 0).tokens);
+    seen.insert(batch.cu_seqlens);
+  }
+  EXPECT_GT(seen.size(), 3U);
+}
+
+TEST(DataLoader, BeginsSequencesWithAnImageThatChanges) {
+  BatchShape with_images = shape;
+  with_images.image_tokens = 3;
+  const DataLoader loader(with_images, 7);
+  const HostBatch batch = loader.batch(BatchUse::training, 1, 0);
+  EXPECT_EQ(batch.images.size(), static_cast<std::size_t>(2 * 3 * patch_size));
+  EXPECT_NE(batch.images, loader.batch(BatchUse::training, 2, 0).images);
+  for (std::size_t sequence = 0; sequence < 2; ++sequence) {
+    for (std::size_t position = 0; position < 3; ++position) {
+      const std::size_t row = sequence * 8 + position;
+      EXPECT_EQ(batch.tokens[row], 0);
+      EXPECT_EQ(batch.loss_mask[row], 0.0);
+    }
+    EXPECT_EQ(batch.loss_mask[sequence * 8 + 3], 1.0);
+  }
+  EXPECT_TRUE(DataLoader(shape, 7).batch(BatchUse::training, 1, 0).images.empty());
+}
+
 }  // namespace
 }  // namespace cgconform::workloads

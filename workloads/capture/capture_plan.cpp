@@ -9,6 +9,7 @@
 
 #include "matrix/built_features.hpp"
 #include "matrix/error.hpp"
+#include "matrix/layer_modules.hpp"
 #include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 
@@ -97,11 +98,25 @@ std::vector<std::string> local_modules(matrix::CudaGraphScope scope, bool expert
   return {"moe_router", "moe_preprocess", "moe_postprocess"};
 }
 
+/// The one module of a layer of a hybrid model.
+std::vector<std::string> module_of_hybrid(const matrix::Cell& cell, std::int32_t layer) {
+  const matrix::CudaGraphScope held = matrix::modules_of_layer(cell.config, layer);
+  std::vector<std::string> modules;
+  for (const auto& [module, name] : module_names) {
+    if (held.contains(module)) modules.emplace_back(name);
+  }
+  return modules;
+}
+
 std::vector<std::vector<std::string>> captured_modules(const matrix::Cell& cell, CaptureKind kind) {
   std::vector<std::vector<std::string>> captured;
   for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
     std::vector<std::string>& modules = captured.emplace_back();
     if (!matrix::is_graphed(cell, layer)) continue;
+    if (cell.config.is_hybrid_model) {
+      if (matrix::selects_layer(cell.config, layer)) modules = module_of_hybrid(cell, layer);
+      continue;
+    }
     const bool experts = matrix::is_moe_layer(cell, layer);
     modules = kind == CaptureKind::local ? local_modules(cell.config.cuda_graph_scope, experts)
                                          : callable_modules(cell.config.cuda_graph_scope, experts);

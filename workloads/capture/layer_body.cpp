@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/training/data_loader.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -28,6 +29,12 @@ LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) 
   zeros_ = Buffer(context.allocator(), context.stream(), default_pool, context.model_type(),
                   context.hidden_shape(), "zeros");
   context.stream().fill(zeros_.view(), 0, "zeros");
+  const matrix::TrainingConfig& config = context.cell.config;
+  if (config.sequence_packing == matrix::SequencePacking::none) return;
+  borders_ = Buffer(context.allocator(), context.stream(), default_pool, DType::int32,
+                    {config.micro_batch_size, packed_borders}, "static cu_seqlens");
+  // One sequence a row, until the first replay brings what is packed.
+  context.stream().fill(borders_.view(), 0, "static cu_seqlens");
 }
 
 LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mode,
@@ -44,7 +51,8 @@ LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mod
           .label = call.label(),
           .recompute = call.validation ? matrix::RecomputeModules{} : recomputed_modules(mode),
           .recomputing = call.activations == Activations::recomputed,
-          .loss_scale = context_.loss_scale};
+          .loss_scale = context_.loss_scale,
+          .cu_seqlens = call.cu_seqlens};
 }
 
 matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) const {
@@ -63,6 +71,7 @@ matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) con
   if (!mode.discards_outputs) {
     modules.erase(RecomputeModule::layernorm);
     modules.erase(RecomputeModule::moe_act);
+    modules.erase(RecomputeModule::mla_up_proj);
   }
   return modules;
 }
@@ -74,6 +83,9 @@ Buffer LayerBody::forward(const LayerCall& call, const BodyMode& mode, const Ten
   const bool again = call.activations == Activations::recomputed;
   if (!call.validation && !again && call.opens) ++training_forwards_;
   if (!again) recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("input"), input);
+  if (!again && call.cu_seqlens.valid()) {
+    recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("cu_seqlens"), call.cu_seqlens);
+  }
   RecordingTap tap(recorder, call.at({}));
   const bool taps = recorder.instrumented() && !again;
   LayerContext layer = layer_context(call, mode, taps ? &tap : nullptr);

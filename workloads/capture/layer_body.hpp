@@ -34,6 +34,7 @@ struct LayerCall {
   bool closes = true;             ///< gives the layer's output and takes its gradient
   std::int32_t piece = 0;         ///< of the pieces a layer is called in, in order of execution
   Activations activations = Activations::kept;
+  TensorView cu_seqlens{};  ///< of the batch; invalid where nothing is packed
 
   /// What passes between two modules of a layer is named after the module that is called.
   TensorLocation at(std::string tensor) const;
@@ -54,7 +55,7 @@ struct BodyMode {
   /// (core_attn, mlp, moe, shared_experts) does nothing and all activations are kept.
   bool checkpoints = true;
   /// Off in the warm-up of `local`: there outputs that are otherwise discarded and computed again
-  /// (layernorm, moe_act) are kept.
+  /// (layernorm, moe_act, mla_up_proj) are kept.
   bool discards_outputs = true;
 };
 
@@ -86,6 +87,9 @@ class LayerBody {
   /// it is not set, the gradient hook adds them.
   void set_grad_added(std::int32_t layer, bool added) { grad_added_[layer] = added; }
   bool grad_added(std::int32_t layer) const { return grad_added_.at(layer); }
+  /// The one buffer that graphs of layers read the borders of packed sequences from; invalid where
+  /// nothing is packed.
+  TensorView borders_slot() const { return borders_.valid() ? borders_.view() : TensorView{}; }
   /// The zeros that workspaces start from.
   TensorView zeros() const { return zeros_.view(); }
 
@@ -99,6 +103,7 @@ class LayerBody {
   LegContext& context_;
   FaultSwitches no_faults_;
   Buffer zeros_;
+  Buffer borders_;
   CaptureFaults faults_;
   std::map<std::int32_t, bool> grad_added_;
   std::uint64_t host_executions_ = 0;

@@ -53,7 +53,9 @@ class StateKeeper {
 
 LocalRunner::LocalRunner(LegContext& context, LayerBody& body, GraphKeeper& keeper,
                          const LayerCall& call)
-    : context_(context), body_(body), keeper_(keeper), first_call_(call) {}
+    : context_(context), body_(body), keeper_(keeper), first_call_(call) {
+  first_call_.cu_seqlens = body.borders_slot();
+}
 
 void LocalRunner::see(Input& target, const TensorView& input, LocalRunner* producer) {
   // The alias holds only if every recorded call got the same producer's output.
@@ -158,7 +160,9 @@ void LocalRunner::capture_forward(PoolId pool) {
     output_ = body_.forward(first_call_, capture_mode(pool), input_.slot, saved_);
   });
   output_view_ = output_.view();
-  keeper_.enter(forward_graph_, std::span(&input_.slot, 1));
+  std::vector<TensorView> inputs{input_.slot};
+  if (first_call_.cu_seqlens.valid()) inputs.push_back(first_call_.cu_seqlens);
+  keeper_.enter(forward_graph_, inputs);
 }
 
 void LocalRunner::capture_backward(PoolId pool) {
@@ -199,6 +203,10 @@ TensorView LocalRunner::forward(const LayerCall& call, const TensorView& input) 
   }
   busy_ = true;
   refresh(input_, input, call, "input");
+  if (call.cu_seqlens.valid()) {
+    refresh_static_input(context_, call, {"cu_seqlens", first_call_.cu_seqlens, replays_},
+                         call.cu_seqlens);
+  }
   keeper_.replay(forward_graph_, layer_execution(call, true), [&] {
     eager_saved_.clear();
     const Buffer output = body_.forward(call, {}, input_.slot, eager_saved_);

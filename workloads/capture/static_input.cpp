@@ -33,6 +33,10 @@ void refresh_static_input(LegContext& context, const LayerCall& call, const Stat
   context.recorder.hash(SlotKind::static_input, SlotMoment::production,
                         call.at(std::string(input.tensor)), given);
   if (given.data == input.slot.data) return;
+  const bool borders = input.tensor == "cu_seqlens";
+  if (borders && input.replays >= 1 && context.fault(Fault::f01e_sequence_borders_not_refreshed)) {
+    return;
+  }
   if (input.tensor == "input") {
     if (input.replays >= 1 && context.fault(Fault::f01a_batch_in_new_block)) return;
     if (context.fault(Fault::f01c_stale_padding_rows)) {

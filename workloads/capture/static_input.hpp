@@ -10,7 +10,7 @@ namespace cgconform::workloads {
 
 /// Memory that a layer's graph reads at every replay.
 struct StaticInput {
-  std::string_view tensor;  ///< "input" or "grad_output"
+  std::string_view tensor;  ///< "input", "grad_output" or "cu_seqlens"
   TensorView slot;
   std::uint64_t replays = 0;  ///< of the graph so far
 };

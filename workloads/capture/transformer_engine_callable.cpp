@@ -1,6 +1,6 @@
 #include "workloads/capture/transformer_engine_callable.hpp"
 
-#include <array>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -83,7 +83,9 @@ void GraphedCallable::capture_forward(const CallableCapture& capture) {
     }
   });
   output_view_ = output_.view();
-  keeper_.enter(forward_graph_, std::array{input_});
+  std::vector<TensorView> inputs{input_};
+  if (sample_.cu_seqlens.valid()) inputs.push_back(sample_.cu_seqlens);
+  keeper_.enter(forward_graph_, inputs);
 }
 
 void GraphedCallable::capture_backward(const CallableCapture& capture) {
@@ -102,6 +104,10 @@ void GraphedCallable::capture_backward(const CallableCapture& capture) {
 TensorView GraphedCallable::forward(const LayerCall& call, const TensorView& input) {
   for (const std::function<void()>& hook : hooks_) hook();
   refresh_static_input(context_, call, {"input", input_, forward_replays_}, input);
+  if (sample_.cu_seqlens.valid()) {
+    refresh_static_input(context_, call, {"cu_seqlens", sample_.cu_seqlens, forward_replays_},
+                         call.cu_seqlens);
+  }
   ExecutionRecord execution = layer_execution(call, true);
   execution.hooks = hooks_.size();
   keeper_.replay(forward_graph_, std::move(execution), [&] {

@@ -45,6 +45,9 @@ class TransformerEngineCapture final : public CaptureImplementation {
     for (const auto& graphed : graphed_) {
       layers_per_chunk.push_back(static_cast<std::int32_t>(graphed.size()));
     }
+    const bool captures_here =
+        std::any_of(graphed_.begin(), graphed_.end(), [](const auto& g) { return !g.empty(); });
+    if (!captures_here) return;
     plan_ = std::make_unique<CallablePlan>(planned_order(), std::move(layers_per_chunk));
   }
 
@@ -254,14 +257,15 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return slot.view();
   }
 
-  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) const {
+  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) {
     const std::vector<LayerPiece>& all = pieces_at(place);
     const auto captured = std::find_if(all.begin(), all.end(),
                                        [](const LayerPiece& piece) { return piece.captured; });
     const ModelChunk& chunk = model_.chunks()[place.chunk];
     return captured->call({.layer = chunk.first_layer + static_cast<std::int32_t>(place.position),
                            .step = step,
-                           .microbatch = microbatch});
+                           .microbatch = microbatch,
+                           .cu_seqlens = body_.borders_slot()});
   }
 
   /// Where the optimizer's parameters are gathered while layers run, a layer waits for its own.
@@ -373,7 +377,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   std::unique_ptr<Event> parameters_ready_;
   std::vector<std::vector<std::vector<LayerPiece>>> pieces_;  ///< by chunk and layer of the chunk
   std::vector<std::vector<std::size_t>> graphed_;  ///< by chunk: positions that have callables
-  std::unique_ptr<CallablePlan> plan_;             ///< null where nothing is captured
+  std::unique_ptr<CallablePlan> plan_;             ///< null where this stage captures nothing
   std::vector<Buffer> inputs_;                     ///< static input sets
   std::map<std::int64_t, Buffer> grad_outputs_;    ///< by the bytes of bundles; 0 for hidden states
   std::deque<GraphedCallable> callables_;          ///< by place

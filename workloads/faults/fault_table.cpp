@@ -3,6 +3,9 @@
 #include <array>
 #include <cstddef>
 
+#include "matrix/layer_modules.hpp"
+#include "matrix/virtual_stages.hpp"
+
 namespace cgconform::workloads {
 namespace {
 
@@ -149,6 +152,36 @@ bool dropping(const Cell& cell) {
          cell.config.num_moe_experts.has_value();
 }
 
+/// Graphs that hold a module of at least one layer, on every stage.
+bool graphs_hold(const Cell& cell, CudaGraphModule module) {
+  if (cell.config.cuda_graph_impl == CudaGraphImpl::none) return false;
+  for (std::int32_t stage = 0; stage < cell.config.pipeline_model_parallel_size; ++stage) {
+    bool held = false;
+    for (const matrix::VirtualStage& part : matrix::virtual_stages(cell, stage)) {
+      for (std::int32_t layer = part.first_layer; layer < part.end_layer; ++layer) {
+        const bool captured = full_iteration(cell) || (matrix::is_graphed(cell, layer) &&
+                                                       matrix::selects_layer(cell.config, layer));
+        const bool has = matrix::modules_of_layer(cell.config, layer).contains(module);
+        held = held || (captured && has);
+      }
+    }
+    if (!held) return false;
+  }
+  return true;
+}
+
+bool packed_graph(const Cell& cell) {
+  const bool holds_attention = callables_hold(cell, CudaGraphModule::attn) ||
+                               cell.config.cuda_graph_impl != CudaGraphImpl::transformer_engine;
+  return cell.config.sequence_packing != matrix::SequencePacking::none && holds_attention &&
+         graphs_hold(cell, CudaGraphModule::attn);
+}
+
+/// Graphs that hold a selective scan.
+bool scanning(const Cell& cell) {
+  return graphs_hold(cell, CudaGraphModule::mamba);
+}
+
 bool scenario_only(const Cell& /*cell*/) {
   return false;
 }
@@ -185,6 +218,8 @@ constexpr std::array table{
         Fault::f01d_staging_overwritten, "F01d", stale_input,
         "the pinned staging block of a captured upload is overwritten before the copy reads it",
         full_iteration},
+    FaultRow{Fault::f01e_sequence_borders_not_refreshed, "F01e", stale_input,
+             "the borders of packed sequences keep those of the first replay", packed_graph},
     FaultRow{Fault::f02a_freed_temporary, "F02a", stale_buffer,
              "after capture the pool hands the address of a captured temporary to a long-lived "
              "metric",
@@ -201,6 +236,10 @@ constexpr std::array table{
         several_backwards},
     FaultRow{Fault::f02e_host_record_freed, "F02e", stale_buffer,
              "a captured host callback frees and poisons its record in its first run", gathering},
+    FaultRow{Fault::f02f_scan_state_zeroed_outside, "F02f", stale_buffer,
+             "the state that a captured scan starts from is zeroed outside the captured span: a "
+             "replay goes on from what the last scan left",
+             scanning},
     FaultRow{Fault::f04a_shared_output_slot, "F04a", overwritten,
              "one pair of graphs a layer serves two micro-batches in flight", layers_in_flight},
     FaultRow{Fault::f04b_weight_grad_slot_handed_out, "F04b", overwritten,

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "matrix/layer_modules.hpp"
 #include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
 #include "workloads/layers/layer_ops.hpp"
@@ -14,8 +15,11 @@
 #include "workloads/layers/moe_layer.hpp"
 #include "workloads/layers/parameter_store.hpp"
 #include "workloads/layers/transformer_layer.hpp"
+#include "workloads/layers/vision_encoder.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
+#include "workloads/training/data_loader.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
 
@@ -31,6 +35,7 @@ enum ParameterNumber : std::uint64_t {
   final_norm_weight_number,
   final_norm_bias_number,
   output_weight_number,
+  first_vision_number = 64,
   first_layer_number = parameters_a_layer,
 };
 
@@ -47,11 +52,20 @@ TransformerShape layer_shape(const matrix::Cell& cell) {
     throw Error(fmt::format("{} {} is not a multiple of tensor_model_parallel_size {}", name, value,
                             parts));
   }
+  if (const std::int32_t groups = config.num_query_groups.value_or(config.num_attention_heads);
+      groups < 1 || config.num_attention_heads % groups != 0 || groups % parts != 0) {
+    throw Error(
+        fmt::format("num_query_groups {} does not divide num_attention_heads {}, or is not "
+                    "a multiple of tensor_model_parallel_size {}",
+                    groups, config.num_attention_heads, parts));
+  }
   TransformerShape shape;
   shape.sequences = config.micro_batch_size;
   shape.length = config.seq_length;
   shape.hidden = config.hidden_size;
   shape.heads = config.num_attention_heads;
+  shape.groups = config.num_query_groups.value_or(0);
+  shape.latent = config.multi_latent_attention;
   shape.ffn_hidden = cell.shape.ffn_hidden_size;
   shape.attention_dropout = config.attention_dropout;
   shape.hidden_dropout = config.hidden_dropout;
@@ -96,9 +110,12 @@ class DenseStageModel final : public StageModel {
                          {vocabulary, hidden}, table_init, token_table_number);
       position_table_ = add(ModelPart::embedding, "embedding.position_embeddings.weight",
                             {shape_.length, hidden}, table_init, position_table_number);
+      if (cell.shape.image_tokens > 0) add_vision();
     }
     for (const matrix::VirtualStage& part : parts) {
-      for (std::int32_t layer = part.first_layer; layer < part.end_layer; ++layer) add_layer(layer);
+      for (std::int32_t layer = part.first_layer; layer < part.end_layer; ++layer) {
+        add_layer(layer, matrix::modules_of_layer(cell.config, layer));
+      }
     }
     if (parts.back().last) {
       final_norm_weight_ = add(ModelPart::head, "final_layernorm.weight", {hidden},
@@ -121,18 +138,41 @@ class DenseStageModel final : public StageModel {
   std::span<const StageParameter> parameters() const override { return parameters_; }
   std::span<const ParameterChunk> parameter_chunks() const override { return store_.chunks(); }
 
-  Buffer embed(LayerContext& context, const TensorView& tokens) override {
+  Buffer embed(LayerContext& context, const ModelInput& input) override {
     Buffer output = make_buffer(context, token_table_.weight.dtype,
                                 {shape_.tokens(), shape_.hidden}, "embedding");
-    embedding_forward(context.stream, output.view(), tokens, token_table_.weight,
+    embedding_forward(context.stream, output.view(), input.tokens, token_table_.weight,
                       position_table_.weight, op_label(context, "embedding"));
+    if (!vision_) return output;
+    SavedActivations dropped;
+    const Buffer images = vision_->forward(context, input.images, dropped);
+    for_each_image(images.view(), output.view(),
+                   [&](const TensorView& image, const TensorView& at) {
+                     context.stream.copy(at, image, op_label(context, "image before the text"));
+                   });
     return output;
   }
 
-  void embed_backward(LayerContext& context, const TensorView& tokens,
+  void embed_backward(LayerContext& context, const ModelInput& input,
                       const TensorView& grad_output) override {
-    embedding_backward(context.stream, token_table_.main_grad, position_table_.main_grad, tokens,
-                       grad_output, op_label(context, "embedding backward"));
+    TensorView grad = grad_output;
+    Buffer of_text;
+    if (vision_) {
+      of_text = make_buffer(context, grad.dtype, grad.shape, "embedding");
+      context.stream.copy(of_text.view(), grad, op_label(context, "text backward"));
+      const Buffer of_images = make_buffer(
+          context, grad.dtype, {input.images.shape[0], shape_.hidden}, "image before the text");
+      const std::string label = op_label(context, "image backward");
+      for_each_image(of_images.view(), of_text.view(),
+                     [&](const TensorView& image, const TensorView& at) {
+                       context.stream.copy(image, at, label);
+                       context.stream.fill(at, 0, label);
+                     });
+      vision_->backward(context, input.images, of_images.view());
+      grad = of_text.view();
+    }
+    embedding_backward(context.stream, token_table_.main_grad, position_table_.main_grad,
+                       input.tokens, grad, op_label(context, "embedding backward"));
   }
 
   Buffer loss(LayerContext& context, const TensorView& hidden, const TensorView& labels,
@@ -173,7 +213,24 @@ class DenseStageModel final : public StageModel {
     return parameter;
   }
 
-  void add_layer(std::int32_t index) {
+  /// Calls visit(rows of the image, its rows among all) for every sequence.
+  template <typename Visit>
+  void for_each_image(const TensorView& images, const TensorView& all, const Visit& visit) const {
+    const std::int64_t rows = images.shape[0] / shape_.sequences;
+    for (std::int64_t sequence = 0; sequence < shape_.sequences; ++sequence) {
+      visit(rows_of(images, sequence * rows, rows), rows_of(all, sequence * shape_.length, rows));
+    }
+  }
+
+  void add_vision() {
+    vision_ = std::make_unique<VisionEncoder>(shape_, patch_size,
+                                              ModuleParameters{store_, first_vision_number});
+    for (const Parameter& parameter : vision_->parameters()) {
+      parameters_.push_back({parameter.name, -1, parameter, ModelPart::embedding});
+    }
+  }
+
+  void add_layer(std::int32_t index, matrix::CudaGraphScope modules) {
     const std::uint64_t number =
         first_layer_number + static_cast<std::uint64_t>(index) * parameters_a_layer;
     const std::string name = fmt::format("layers.{}", index);
@@ -183,7 +240,7 @@ class DenseStageModel final : public StageModel {
       layer = std::make_unique<MoeTransformerLayer>(name, shape_, moe_shape(cell_, expert_group_),
                                                     made_in);
     } else {
-      layer = std::make_unique<TransformerLayer>(name, shape_, made_in);
+      layer = make_layer(name, modules, shape_, made_in);
     }
     for (const Parameter& parameter : layer->parameters()) {
       parameters_.push_back({fmt::format("layers.{}.{}", index, parameter.name), index, parameter});
@@ -203,6 +260,7 @@ class DenseStageModel final : public StageModel {
   Parameter final_norm_weight_;
   Parameter final_norm_bias_;
   Parameter output_weight_;
+  std::unique_ptr<VisionEncoder> vision_;  ///< null where sequences begin with text
   std::vector<std::unique_ptr<Layer>> layers_;
   std::vector<Layer*> layer_views_;
   std::vector<ModelChunk> chunks_;

@@ -62,6 +62,10 @@ struct LayerContext {
   /// What the loss's gradient is multiplied by, a scalar in device memory, for losses that a layer
   /// adds; invalid where the loss is not scaled.
   TensorView loss_scale = {};
+  /// int32 [sequences, borders]: where the packed sequences of each row of a batch begin, padded
+  /// with the length, in device memory, so that a graph follows them; invalid where nothing is
+  /// packed.
+  TensorView cu_seqlens = {};
 };
 
 /// Activations kept from a layer's forward to its backward, by name.

@@ -14,11 +14,14 @@ struct TransformerShape {
   std::int32_t length = 1;
   std::int32_t hidden = 1;
   std::int32_t heads = 1;
+  std::int32_t groups = 0;  ///< of heads that share a key and a value; 0 where none do
+  bool latent = false;      ///< multi-latent attention
   std::int32_t ffn_hidden = 1;
   float attention_dropout = 0.0F;
   float hidden_dropout = 0.0F;
   bool bias = true;
 
+  std::int32_t key_value_heads() const { return groups > 0 ? groups : heads; }
   std::int64_t tokens() const { return std::int64_t{sequences} * length; }
 };
 

@@ -8,6 +8,7 @@
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/gemm.hpp"
+#include "workloads/ops/packed_attention.hpp"
 
 namespace cgconform::workloads {
 
@@ -15,17 +16,21 @@ namespace {
 
 using matrix::RecomputeModule;
 
-constexpr std::int32_t qkv_parts = 3;
-constexpr const char* part_names[qkv_parts] = {"query", "key", "value"};
-
 /// Numbers of the parameters after the module's first.
 enum Number : std::uint64_t {
   norm_numbers,
-  qkv_weight_number = norm_numbers + 2,
+  head_numbers = norm_numbers + 2,
   projection_weight_number,
-  qkv_bias_number,
-  projection_bias_number,
+  projection_bias_number = head_numbers + 3,
 };
+
+/// Latent attention has more parameters before its heads than there is room for between the others.
+constexpr std::uint64_t latent_numbers = 16;
+
+ModuleParameters numbered_from(ModuleParameters made_in, std::uint64_t number) {
+  made_in.first_number += number;
+  return made_in;
+}
 
 float softmax_scale(std::int64_t head_size) {
   return 1.0F / std::sqrt(static_cast<float>(head_size));
@@ -39,13 +44,8 @@ SelfAttention::SelfAttention(std::string layer_name, const TransformerShape& sha
       shape_(shape),
       tensor_(made_in.tensor),
       norm_("input_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
-      qkv_({.name = "self_attention.linear_qkv",
-            .inputs = shape.hidden,
-            .outputs = std::int64_t{qkv_parts} * shape.hidden,
-            .bias = shape.bias,
-            .weight_number = qkv_weight_number,
-            .bias_number = qkv_bias_number},
-           made_in, {shape.hidden, shape.hidden, shape.hidden}),
+      heads_(make_attention_heads(
+          shape, numbered_from(made_in, shape.latent ? latent_numbers : head_numbers))),
       projection_({.name = "self_attention.linear_proj",
                    .inputs = shape.hidden,
                    .outputs = shape.hidden,
@@ -54,7 +54,7 @@ SelfAttention::SelfAttention(std::string layer_name, const TransformerShape& sha
                    .bias_number = projection_bias_number},
                   made_in),
       parameters_{norm_.weight(), norm_.bias()} {
-  qkv_.append_to(parameters_);
+  heads_->append_to(parameters_);
   projection_.append_to(parameters_);
 }
 
@@ -63,22 +63,13 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
   const DType dtype = input.dtype;
 
   Buffer normed = norm_.forward(context, input, saved);
-  const Buffer qkv = qkv_.forward(context, normed.view());
+  HeadBuffers parts = heads_->forward(context, normed.view(), saved);
   norm_.keep_or_discard(context, input, std::move(normed), saved);
-
-  Buffer parts[qkv_parts];
-  for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    parts[part] = make_buffer(context, dtype, per_head(), part_names[part]);
-    split_heads(context.stream, parts[part].view(), qkv.view(), shape_.sequences, part, qkv_parts,
-                op_label(context, part_names[part]));
-  }
   const Heads heads{parts[0].view(), parts[1].view(), parts[2].view()};
   Buffer merged = checkpoint(
       context, RecomputeModule::core_attn, saved, "core_attention",
       [&](LayerContext& run, SavedActivations& kept) { return core_attention(run, heads, kept); });
-  for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    keep(context, saved, part_names[part], std::move(parts[part]));
-  }
+  heads_->keep_or_discard(context, std::move(parts), saved);
 
   Buffer projected = projection_.forward(context, merged.view());
   keep(context, saved, "merged", std::move(merged));
@@ -99,8 +90,13 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
   const Buffer scores = make_buffer(context, dtype, per_score(), "scores");
   gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
   Buffer probabilities = make_buffer(context, dtype, per_score(), "probabilities");
-  causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
-                         op_label(context, "probabilities"));
+  if (context.cu_seqlens.valid()) {
+    packed_softmax_forward(stream, probabilities.view(), scores.view(), context.cu_seqlens,
+                           softmax_scale(head_size()), op_label(context, "probabilities"));
+  } else {
+    causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
+                           op_label(context, "probabilities"));
+  }
   const bool drops = context.training && shape_.attention_dropout != 0.0F;
   Buffer kept_probabilities;
   if (drops) {
@@ -134,21 +130,17 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
               op_label(context, "merged backward"));
 
+  heads_->recompute(context, saved);
   const TensorView query = saved.at("query");
   const TensorView key = saved.at("key");
   const TensorView value = saved.at("value");
   recompute(context, saved, "core_attention", [&](LayerContext& again) {
     const Buffer merged = core_attention(again, {query, key, value}, saved);
   });
-  const std::array<Buffer, 3> grad_parts =
+  const HeadBuffers grad_parts =
       core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
 
-  const Buffer grad_qkv =
-      make_buffer(context, dtype, {shape_.tokens(), qkv_parts * own_width()}, "qkv");
-  merge_heads(stream, grad_qkv.view(),
-              std::array{grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()},
-              shape_.sequences, op_label(context, "qkv backward"));
-  const Buffer grad_normed = qkv_.backward(context, grad_qkv.view(), norm_.output(saved));
+  const Buffer grad_normed = heads_->backward(context, grad_parts, norm_.output(saved), saved);
   const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
   Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
   add(stream, grad_input.view(), grad_output, grad_branch.view(),
@@ -156,17 +148,16 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   return grad_input;
 }
 
-std::array<Buffer, 3> SelfAttention::core_attention_backward(LayerContext& context,
-                                                             const Heads& heads,
-                                                             const TensorView& grad_heads,
-                                                             const SavedActivations& saved) {
+HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const Heads& heads,
+                                                   const TensorView& grad_heads,
+                                                   const SavedActivations& saved) {
   Stream& stream = context.stream;
   const auto& [query, key, value] = heads;
   const DType dtype = query.dtype;
   const TensorView dropped = saved.at("dropped_probabilities");
-  std::array<Buffer, qkv_parts> grad_parts;
-  for (std::int32_t part = 0; part < qkv_parts; ++part) {
-    grad_parts[part] = make_buffer(context, dtype, per_head(), part_names[part]);
+  HeadBuffers grad_parts;
+  for (std::size_t part = 0; part < grad_parts.size(); ++part) {
+    grad_parts[part] = make_buffer(context, dtype, per_head(), head_names[part]);
   }
   gemm(stream, grad_parts[2].view(), dropped, true, grad_heads, false,
        op_label(context, "value backward"));

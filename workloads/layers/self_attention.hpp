@@ -2,11 +2,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "workloads/layers/attention_heads.hpp"
 #include "workloads/layers/input_norm.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
@@ -32,9 +34,8 @@ class SelfAttention final : public Layer {
 
   /// A part that recompute may drop; keeps in `saved` what its backward needs.
   Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
-  std::array<Buffer, 3> core_attention_backward(LayerContext& context, const Heads& heads,
-                                                const TensorView& grad_heads,
-                                                const SavedActivations& saved);
+  HeadBuffers core_attention_backward(LayerContext& context, const Heads& heads,
+                                      const TensorView& grad_heads, const SavedActivations& saved);
 
   /// What of all heads this rank computes.
   std::int64_t own_heads() const { return shape_.heads / tensor_.size(); }
@@ -48,7 +49,7 @@ class SelfAttention final : public Layer {
   TransformerShape shape_;
   TensorParallel tensor_;
   InputNorm norm_;
-  ColumnParallelLinear qkv_;
+  std::unique_ptr<AttentionHeads> heads_;
   RowParallelLinear projection_;
   std::vector<Parameter> parameters_;
 };

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "matrix/error.hpp"
 #include "workloads/layers/checkpoint.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/mamba_mixer.hpp"
 #include "workloads/layers/mlp.hpp"
 #include "workloads/layers/self_attention.hpp"
 
@@ -60,6 +62,34 @@ TransformerLayer::TransformerLayer(const std::string& name, const TransformerSha
   of_mlp.first_number += parameters_a_module;
   append("attn", std::make_unique<SelfAttention>(name, shape, made_in));
   append("mlp", std::make_unique<Mlp>(name, shape, of_mlp));
+}
+
+HybridModelLayer::HybridModelLayer(const std::string& name, matrix::CudaGraphModule module,
+                                   const TransformerShape& shape, const ModuleParameters& made_in)
+    : ModularLayer(name) {
+  switch (module) {
+    case matrix::CudaGraphModule::mamba:
+      append("mamba", std::make_unique<MambaMixer>(name, shape, made_in));
+      return;
+    case matrix::CudaGraphModule::attn:
+      append("attn", std::make_unique<SelfAttention>(name, shape, made_in));
+      return;
+    case matrix::CudaGraphModule::mlp:
+      append("mlp", std::make_unique<Mlp>(name, shape, made_in));
+      return;
+    default:
+      throw InternalError("a layer of a hybrid model is attention, an MLP or Mamba");
+  }
+}
+
+std::unique_ptr<Layer> make_layer(const std::string& name, matrix::CudaGraphScope modules,
+                                  const TransformerShape& shape, const ModuleParameters& made_in) {
+  using M = matrix::CudaGraphModule;
+  for (const M module : {M::mamba, M::attn, M::mlp}) {
+    if (modules != matrix::CudaGraphScope{module}) continue;
+    return std::make_unique<HybridModelLayer>(name, module, shape, made_in);
+  }
+  return std::make_unique<TransformerLayer>(name, shape, made_in);
 }
 
 }  // namespace cgconform::workloads

@@ -85,4 +85,15 @@ class TransformerLayer final : public ModularLayer {
                    const ModuleParameters& made_in);
 };
 
+/// A layer of a hybrid model: one module, attention, MLP or Mamba.
+class HybridModelLayer final : public ModularLayer {
+ public:
+  HybridModelLayer(const std::string& name, matrix::CudaGraphModule module,
+                   const TransformerShape& shape, const ModuleParameters& made_in);
+};
+
+/// The layer that has the given modules.
+std::unique_ptr<Layer> make_layer(const std::string& name, matrix::CudaGraphScope modules,
+                                  const TransformerShape& shape, const ModuleParameters& made_in);
+
 }  // namespace cgconform::workloads

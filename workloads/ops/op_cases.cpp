@@ -223,6 +223,7 @@ std::vector<OpCase> op_cases(DType floating, std::int64_t width) {
   add_random_cases(make, cases);
   add_embedding_and_loss_cases(make, cases);
   add_expert_op_cases(make, cases);
+  add_variant_op_cases(make, cases);
   add_optimizer_cases(make, cases);
   add_verification_cases(make, cases);
   return cases;

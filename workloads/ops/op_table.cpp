@@ -9,15 +9,18 @@
 #include "workloads/ops/expert_rows.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
+#include "workloads/ops/head_groups.hpp"
 #include "workloads/ops/layer_norm.hpp"
+#include "workloads/ops/mamba.hpp"
 #include "workloads/ops/optimizer.hpp"
+#include "workloads/ops/packed_attention.hpp"
 #include "workloads/ops/router.hpp"
 #include "workloads/ops/verification.hpp"
 
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 47> table{
+  static constexpr std::array<const OpDeclaration*, 56> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -36,6 +39,15 @@ std::span<const OpDeclaration* const> op_table() {
       &merge_heads_op,
       &causal_softmax_forward_op,
       &causal_softmax_backward_op,
+      &packed_softmax_forward_op,
+      &take_heads_op,
+      &merge_head_groups_op,
+      &causal_convolution_forward_op,
+      &causal_convolution_backward_op,
+      &selective_scan_forward_op,
+      &selective_scan_backward_op,
+      &gate_forward_op,
+      &gate_backward_op,
       &dropout_forward_op,
       &dropout_by_value_op,
       &dropout_backward_op,

@@ -38,8 +38,12 @@ PoolId make_source_pool(LegContext& context) {
 BatchSlots::BatchSlots(LegContext& context, const DataLoader& loader)
     : context_(context),
       loader_(loader),
+      parts_{Part::tokens, Part::labels, Part::loss_mask},
       mask_type_(arithmetic_type(context.model_type())),
-      source_pool_(make_source_pool(context)) {}
+      source_pool_(make_source_pool(context)) {
+  if (loader.shape().packed) parts_.push_back(Part::cu_seqlens);
+  if (loader.shape().image_tokens > 0) parts_.push_back(Part::images);
+}
 
 Buffer& BatchSlots::part(Tensors& tensors, Part which) {
   switch (which) {
@@ -47,6 +51,10 @@ Buffer& BatchSlots::part(Tensors& tensors, Part which) {
       return tensors.tokens;
     case Part::labels:
       return tensors.labels;
+    case Part::cu_seqlens:
+      return tensors.cu_seqlens;
+    case Part::images:
+      return tensors.images;
     case Part::loss_mask:
       break;
   }
@@ -59,6 +67,10 @@ const char* BatchSlots::part_name(Part which) {
       return "tokens";
     case Part::labels:
       return "labels";
+    case Part::cu_seqlens:
+      return "cu_seqlens";
+    case Part::images:
+      return "images";
     case Part::loss_mask:
       break;
   }
@@ -77,9 +89,19 @@ BatchSlots::Tensors BatchSlots::allocate(PoolId pool, const char* label) {
   const Shape shape{loader_.shape().tokens()};
   CachingAllocator& allocator = context_.allocator();
   Stream& stream = *context_.memory.loader;
-  return {Buffer(allocator, stream, pool, DType::int32, shape, label),
-          Buffer(allocator, stream, pool, DType::int32, shape, label),
-          Buffer(allocator, stream, pool, mask_type_, shape, label)};
+  Tensors tensors{Buffer(allocator, stream, pool, DType::int32, shape, label),
+                  Buffer(allocator, stream, pool, DType::int32, shape, label),
+                  Buffer(allocator, stream, pool, mask_type_, shape, label),
+                  {}};
+  if (loader_.shape().packed) {
+    tensors.cu_seqlens = Buffer(allocator, stream, pool, DType::int32,
+                                {loader_.shape().sequences, packed_borders}, label);
+  }
+  if (const std::int64_t images = loader_.shape().image_tokens; images > 0) {
+    tensors.images = Buffer(allocator, stream, pool, mask_type_,
+                            {loader_.shape().sequences * images, patch_size}, label);
+  }
+  return tensors;
 }
 
 const std::vector<std::byte>& BatchSlots::stage(const HostBatch& batch, Part which) {
@@ -88,6 +110,10 @@ const std::vector<std::byte>& BatchSlots::stage(const HostBatch& batch, Part whi
       return staging_.emplace_back(bytes_of(batch.tokens));
     case Part::labels:
       return staging_.emplace_back(bytes_of(batch.labels));
+    case Part::cu_seqlens:
+      return staging_.emplace_back(bytes_of(batch.cu_seqlens));
+    case Part::images:
+      return staging_.emplace_back(mask_bytes(batch.images, mask_type_));
     case Part::loss_mask:
       break;
   }
@@ -111,13 +137,17 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
     Tensors& source = sources_[key];
     source = allocate(source_pool_, "batch");
     if (in_slots && !slots_.contains(key)) slots_[key] = allocate(default_pool, "static batch");
-    for (const Part which : all_parts) {
+    for (const Part which : parts_) {
       const TensorView& view = part(source, which).view();
       loader.upload(view, stage(host, which).data(), true, std::string("load ") + part_name(which));
       if (in_slots) refresh(call, microbatch, which, host, replays);
     }
     Tensors& read = in_slots ? slots_[key] : source;
-    batches_[key] = {read.tokens.view(), read.labels.view(), read.loss_mask.view(),
+    batches_[key] = {read.tokens.view(),
+                     read.labels.view(),
+                     read.loss_mask.view(),
+                     read.cu_seqlens.valid() ? read.cu_seqlens.view() : TensorView{},
+                     read.images.valid() ? read.images.view() : TensorView{},
                      host.valid_length,
                      std::count(host.loss_mask.begin(), host.loss_mask.end(), 1.0)};
   }
@@ -126,7 +156,7 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
   main.wait(*loaded);
 
   for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
-    for (const Part which : all_parts) {
+    for (const Part which : parts_) {
       const TensorLocation where = location(call, microbatch, which);
       const TensorView& source = part(sources_[{call.mode, microbatch}], which).view();
       context_.recorder.observe(ObservedQuantity::input_batch, where, source);
@@ -148,7 +178,10 @@ void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Par
       context_.fault(Fault::f01b_optional_input_not_refreshed)) {
     return;
   }
-  if (context_.fault(Fault::f01c_stale_padding_rows)) {
+  const bool holds_rows = which != Part::cu_seqlens && which != Part::images;
+  if (which == Part::cu_seqlens) {
+    if (replays >= 1 && context_.fault(Fault::f01e_sequence_borders_not_refreshed)) return;
+  } else if (holds_rows && context_.fault(Fault::f01c_stale_padding_rows)) {
     copy_valid_rows(slot, source, batch);
     return;
   }
@@ -178,7 +211,7 @@ void BatchSlots::enter_body(const IterationCall& call, const BodyMode& mode) {
       context_.stream().upload(slot.loss_mask.view(), captured_staging_.at(key.second).data(), true,
                                "captured load loss_mask");
     }
-    for (const Part which : all_parts) {
+    for (const Part which : parts_) {
       context_.recorder.hash(SlotKind::static_input, SlotMoment::use,
                              location(call, key.second, which), part(slot, which).view());
     }
@@ -206,6 +239,12 @@ void BatchSlots::poison() {
     context_.stream().fill(slot.tokens.view(), 0, "poison static batch");
     context_.stream().fill(slot.labels.view(), 0, "poison static batch");
     context_.stream().fill(slot.loss_mask.view(), 0xFF, "poison static batch");
+    if (slot.images.valid()) {
+      context_.stream().fill(slot.images.view(), 0xFF, "poison static batch");
+    }
+    if (slot.cu_seqlens.valid()) {
+      context_.stream().fill(slot.cu_seqlens.view(), 0, "poison static batch");
+    }
   }
 }
 

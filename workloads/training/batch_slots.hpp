@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,9 +15,11 @@ namespace cgconform::workloads {
 
 /// One micro-batch on the device.
 struct DeviceBatch {
-  TensorView tokens;     ///< int32 [tokens]
-  TensorView labels;     ///< int32 [tokens]
-  TensorView loss_mask;  ///< of the model's arithmetic type [tokens]
+  TensorView tokens;      ///< int32 [tokens]
+  TensorView labels;      ///< int32 [tokens]
+  TensorView loss_mask;   ///< of the model's arithmetic type [tokens]
+  TensorView cu_seqlens;  ///< int32 [sequences, packed_borders]; invalid where nothing is packed
+  TensorView images;      ///< of the model's arithmetic type; invalid where there are none
   std::int64_t valid_length = 0;
   std::int64_t counted_tokens = 0;  ///< rows whose mask is 1
 };
@@ -50,10 +51,11 @@ class BatchSlots {
     Buffer tokens;
     Buffer labels;
     Buffer loss_mask;
+    Buffer cu_seqlens;
+    Buffer images;
   };
   /// Which of a batch's tensors.
-  enum class Part : std::uint8_t { tokens, labels, loss_mask };
-  static constexpr std::array all_parts{Part::tokens, Part::labels, Part::loss_mask};
+  enum class Part : std::uint8_t { tokens, labels, loss_mask, cu_seqlens, images };
 
   Tensors allocate(PoolId pool, const char* label);
   static Buffer& part(Tensors& tensors, Part which);
@@ -68,6 +70,7 @@ class BatchSlots {
 
   LegContext& context_;
   const DataLoader& loader_;
+  std::vector<Part> parts_;  ///< those that a batch has
   DType mask_type_;
   PoolId source_pool_;  ///< of batches as loaded
   std::map<Key, Tensors> sources_;

@@ -49,7 +49,8 @@ HostBatch DataLoader::batch(BatchUse use, std::int32_t step, std::int32_t microb
 HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const {
   std::uint64_t seed = combine(seed_, static_cast<std::uint64_t>(use) + 1);
   seed = combine(seed, static_cast<std::uint64_t>(step) + 1);
-  RandomNumbers random(combine(seed, static_cast<std::uint64_t>(microbatch) + 1));
+  seed = combine(seed, static_cast<std::uint64_t>(microbatch) + 1);
+  RandomNumbers random(seed);
 
   const auto rows = static_cast<std::size_t>(shape_.tokens());
   HostBatch batch;
@@ -72,7 +73,50 @@ HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microba
       token = next;
     }
   }
+  if (shape_.packed) pack(batch, seed);
+  if (shape_.image_tokens > 0) show_images(batch, seed);
   return batch;
+}
+
+void DataLoader::pack(HostBatch& batch, std::uint64_t seed) const {
+  constexpr std::uint64_t border_salt = 0x5E9A;
+  RandomNumbers random(combine(seed, border_salt));
+  constexpr std::int64_t most_packed = packed_borders - 2;
+  for (std::int64_t sequence = 0; sequence < shape_.sequences; ++sequence) {
+    const std::int64_t wanted = 2 + random.below(most_packed - 1);
+    const std::int64_t packed = std::clamp<std::int64_t>(batch.valid_length / 3, 1, wanted);
+    batch.cu_seqlens.push_back(0);
+    for (std::int64_t i = 1; i <= packed; ++i) {
+      // Never so early that the first token would be the last of its sequence.
+      const std::int64_t shift = i < packed ? random.below(3) - 1 : 0;
+      const std::int64_t border = batch.valid_length * i / packed + shift;
+      batch.cu_seqlens.push_back(static_cast<std::int32_t>(border));
+      batch.loss_mask[static_cast<std::size_t>(sequence * shape_.length + border - 1)] = 0.0;
+    }
+    batch.cu_seqlens.resize(static_cast<std::size_t>((sequence + 1) * packed_borders),
+                            static_cast<std::int32_t>(shape_.length));
+  }
+}
+
+void DataLoader::show_images(HostBatch& batch, std::uint64_t seed) const {
+  constexpr std::uint64_t image_salt = 0x1A6E;
+  RandomNumbers random(combine(seed, image_salt));
+  const std::int64_t images = shape_.sequences * shape_.image_tokens;
+  batch.images.resize(static_cast<std::size_t>(images * patch_size));
+  for (double& value : batch.images) {
+    value = static_cast<double>(random.below(257)) / 128.0 - 1.0;
+  }
+  for (std::int64_t row = 0; row < shape_.tokens(); ++row) {
+    const auto index = static_cast<std::size_t>(row);
+    const std::int64_t position = row % shape_.length;
+    if (position < shape_.image_tokens) {
+      batch.tokens[index] = 0;
+      batch.labels[index] = 0;
+      batch.loss_mask[index] = 0.0;
+    } else if (position == shape_.image_tokens) {
+      batch.loss_mask[index] = 1.0;
+    }
+  }
 }
 
 }  // namespace cgconform::workloads

@@ -5,11 +5,20 @@
 
 namespace cgconform::workloads {
 
+/// Entries of a row of cu_seqlens: the start of the first of up to four packed sequences, those of
+/// the others, that of the padding, and the length, which also fills what is not needed.
+constexpr std::int64_t packed_borders = 6;
+
+/// Numbers that make one patch of an image.
+constexpr std::int64_t patch_size = 12;
+
 /// Sizes of one micro-batch: `sequences` rows of `length` tokens out of `vocabulary`.
 struct BatchShape {
   std::int64_t sequences = 1;
   std::int64_t length = 1;
   std::int64_t vocabulary = 2;
+  bool packed = false;            ///< each row holds several sequences
+  std::int64_t image_tokens = 0;  ///< rows at the start of each sequence that come from an image
 
   std::int64_t tokens() const { return sequences * length; }
 };
@@ -21,6 +30,12 @@ struct HostBatch {
   std::vector<std::int32_t> labels;  ///< the next token of each row
   std::vector<double> loss_mask;     ///< 1 where a row counts in the loss
   std::int64_t valid_length = 0;
+  /// [sequences * packed_borders] where rows are packed, else empty. Padding is a sequence of its
+  /// own, and the last token of a sequence does not count: it has no next one.
+  std::vector<std::int32_t> cu_seqlens;
+  /// [sequences * image_tokens, patch_size] where sequences begin with an image, else empty. Their
+  /// rows have token and label 0 and do not count.
+  std::vector<double> images;
 };
 
 enum class BatchUse : std::uint8_t { training, validation };
@@ -33,8 +48,9 @@ struct BatchPart {
 };
 
 /// Deterministic data: the batch is a function of seed, use, step, micro-batch and replica alone,
-/// so every leg and every pipeline stage sees the same. Tokens, mask and the length of the padding
-/// differ from step to step and from micro-batch to micro-batch.
+/// so every leg and every pipeline stage sees the same. Tokens, mask, the length of the padding
+/// and the borders of packed sequences differ from step to step and from micro-batch to
+/// micro-batch.
 class DataLoader {
  public:
   DataLoader(const BatchShape& shape, std::uint64_t seed, const BatchPart& part = {})
@@ -44,6 +60,8 @@ class DataLoader {
   HostBatch batch(BatchUse use, std::int32_t step, std::int32_t microbatch) const;
 
  private:
+  void pack(HostBatch& batch, std::uint64_t seed) const;
+  void show_images(HostBatch& batch, std::uint64_t seed) const;
   HostBatch draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const;
 
   BatchShape shape_;

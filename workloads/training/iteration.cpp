@@ -111,7 +111,8 @@ LayerCall Iteration::layer_call(const IterationCall& call, const Pass& pass,
           .microbatch = pass.microbatch,
           .validation = call.mode == IterationMode::validation,
           .sequences = context_.cell.config.micro_batch_size,
-          .valid_length = batches_.batch(call.mode, pass.microbatch).valid_length};
+          .valid_length = batches_.batch(call.mode, pass.microbatch).valid_length,
+          .cu_seqlens = batches_.batch(call.mode, pass.microbatch).cu_seqlens};
 }
 
 void Iteration::forward(const IterationCall& call, const Pass& pass) {
@@ -121,7 +122,7 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
   const DeviceBatch& batch = batches_.batch(call.mode, microbatch);
   if (part.first) {
     LayerContext context = context_for(call, microbatch, "embedding");
-    flight.input = model_.embed(context, batch.tokens);
+    flight.input = model_.embed(context, {batch.tokens, batch.images});
   }
   TensorView hidden = flight.input.view();
   Recorder& recorder = context_.recorder;
@@ -183,7 +184,7 @@ void Iteration::backward(const IterationCall& call, const Pass& pass) {
   }
   if (part.first) {
     LayerContext context = context_for(call, microbatch, "embedding backward");
-    model_.embed_backward(context, batch.tokens, grad);
+    model_.embed_backward(context, {batch.tokens, batch.images}, grad);
     gradients_ready(pass, ModelPart::embedding);
     finish(pass);
   }

@@ -35,6 +35,12 @@ struct ModelChunk {
   std::int32_t layer_count() const { return static_cast<std::int32_t>(layers.size()); }
 };
 
+/// What a model reads of a micro-batch.
+struct ModelInput {
+  TensorView tokens;  ///< int32 [tokens]
+  TensorView images;  ///< patches of the images that sequences begin with; invalid where none do
+};
+
 /// The part of the model one pipeline stage holds.
 class StageModel {
  public:
@@ -46,9 +52,9 @@ class StageModel {
   /// All parameters in chunks of memory, in the same order.
   virtual std::span<const ParameterChunk> parameter_chunks() const = 0;
 
-  /// First chunk: hidden states of the tokens, [tokens, hidden].
-  virtual Buffer embed(LayerContext& context, const TensorView& tokens) = 0;
-  virtual void embed_backward(LayerContext& context, const TensorView& tokens,
+  /// First chunk: hidden states of the input, [tokens, hidden].
+  virtual Buffer embed(LayerContext& context, const ModelInput& input) = 0;
+  virtual void embed_backward(LayerContext& context, const ModelInput& input,
                               const TensorView& grad_output) = 0;
   /// Last chunk: mean loss over the rows that count, a scalar.
   virtual Buffer loss(LayerContext& context, const TensorView& hidden, const TensorView& labels,

@@ -14,7 +14,11 @@ namespace {
 constexpr std::uint8_t nan_byte = 0xFF;  // a NaN in every floating-point type
 
 BatchShape batch_shape(const matrix::Cell& cell) {
-  return {cell.config.micro_batch_size, cell.config.seq_length, cell.shape.vocab_size};
+  return {.sequences = cell.config.micro_batch_size,
+          .length = cell.config.seq_length,
+          .vocabulary = cell.shape.vocab_size,
+          .packed = cell.config.sequence_packing != matrix::SequencePacking::none,
+          .image_tokens = cell.shape.image_tokens};
 }
 
 }  // namespace

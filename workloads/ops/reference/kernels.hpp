@@ -23,6 +23,17 @@ void gelu_backward(const OpCall& call);
 void layer_norm_forward(const OpCall& call);
 void layer_norm_backward(const OpCall& call);
 
+void causal_convolution_forward(const OpCall& call);
+void causal_convolution_backward(const OpCall& call);
+void selective_scan_forward(const OpCall& call);
+void selective_scan_backward(const OpCall& call);
+void gate_forward(const OpCall& call);
+void gate_backward(const OpCall& call);
+
+void packed_softmax_forward(const OpCall& call);
+void take_heads(const OpCall& call);
+void merge_head_groups(const OpCall& call);
+
 void split_heads(const OpCall& call);
 void merge_heads(const OpCall& call);
 void causal_softmax_forward(const OpCall& call);

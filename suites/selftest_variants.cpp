@@ -1,0 +1,55 @@
+#include "suites/selftest_variants.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "matrix/error.hpp"
+
+namespace cgconform::suites {
+namespace {
+
+using matrix::Cell;
+
+Cell hybrid(Cell cell) {
+  cell.model_kind = matrix::ModelKind::hybrid_mamba;
+  cell.config.is_hybrid_model = true;
+  return cell;
+}
+
+Cell packed(Cell cell) {
+  cell.config.sequence_packing = matrix::SequencePacking::offline;
+  cell.config.pad_to_max_length = true;
+  cell.config.pad_cu_seqlens = true;
+  return cell;
+}
+
+Cell with_scope(Cell cell, matrix::CudaGraphModule module) {
+  cell.config.cuda_graph_scope = {module};
+  return cell;
+}
+
+}  // namespace
+
+std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
+  const auto cell_named = [&](std::string_view name) {
+    const auto found = std::find_if(cells.begin(), cells.end(),
+                                    [&](const SelftestCell& cell) { return cell.name == name; });
+    if (found == cells.end()) throw InternalError("the self-test lacks a cell that others vary");
+    return found->cell;
+  };
+  const Cell local = cell_named("local");
+  const Cell pipeline = cell_named("local-pipeline");
+  const Cell iteration = cell_named("full-iteration");
+  const Cell callables = cell_named("transformer-engine");
+  cells.push_back({"hybrid", hybrid(local), "F02f"});
+  cells.push_back({"hybrid-iteration", hybrid(iteration), "F02f"});
+  cells.push_back(
+      {"hybrid-callables", with_scope(hybrid(callables), matrix::CudaGraphModule::mamba), "F02f"});
+  cells.push_back({"packed", packed(pipeline), "F01e"});
+  cells.push_back({"packed-iteration", packed(iteration), "F01e"});
+  cells.push_back({"packed-callables", packed(callables), "F01e"});
+  return cells;
+}
+
+}  // namespace cgconform::suites

@@ -1,0 +1,76 @@
+#include "workloads/layers/qkv_heads.hpp"
+
+#include <cstddef>
+
+#include "workloads/layers/layer_ops.hpp"
+#include "workloads/ops/attention.hpp"
+#include "workloads/ops/head_groups.hpp"
+
+namespace cgconform::workloads {
+
+namespace {
+
+constexpr std::int32_t qkv_parts = 3;
+
+/// Numbers of the parameters after the first.
+enum Number : std::uint64_t { weight_number = 0, bias_number = 2 };
+
+/// Columns of queries, keys and values in the whole model.
+std::vector<std::int64_t> sections(const TransformerShape& shape) {
+  const std::int64_t shared = shape.hidden / shape.heads * shape.key_value_heads();
+  return {shape.hidden, shared, shared};
+}
+
+}  // namespace
+
+QkvHeads::QkvHeads(const TransformerShape& shape, const ModuleParameters& made_in)
+    : shape_(shape),
+      tensor_(made_in.tensor),
+      qkv_({.name = "self_attention.linear_qkv",
+            .inputs = shape.hidden,
+            .outputs = sections(shape)[0] + 2 * sections(shape)[1],
+            .bias = shape.bias,
+            .weight_number = weight_number,
+            .bias_number = bias_number},
+           made_in, sections(shape)) {}
+
+void QkvHeads::append_to(std::vector<Parameter>& parameters) const {
+  qkv_.append_to(parameters);
+}
+
+HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
+                              SavedActivations& /*saved*/) const {
+  const Buffer qkv = qkv_.forward(context, normed);
+  const Shape per_head{std::int64_t{shape_.sequences} * own_heads(), shape_.length, head_size()};
+  HeadBuffers heads;
+  for (std::int32_t part = 0; part < qkv_parts; ++part) {
+    const auto index = static_cast<std::size_t>(part);
+    const std::string label = op_label(context, head_names[index]);
+    heads[index] = make_buffer(context, normed.dtype, per_head, head_names[index]);
+    if (repeat() == 1) {
+      split_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences, part,
+                  qkv_parts, label);
+    } else {
+      const std::int32_t before = part == 0 ? 0 : own_heads() + (part - 1) * own_groups();
+      take_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences,
+                 before * head_size(), part == 0 ? 1 : repeat(), label);
+    }
+  }
+  return heads;
+}
+
+Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
+                          const TensorView& normed, const SavedActivations& /*saved*/) const {
+  const std::int64_t width = std::int64_t{own_heads() + 2 * own_groups()} * head_size();
+  const Buffer grad_qkv = make_buffer(context, normed.dtype, {shape_.tokens(), width}, "qkv");
+  const std::array grads{grad_heads[0].view(), grad_heads[1].view(), grad_heads[2].view()};
+  const std::string label = op_label(context, "qkv backward");
+  if (repeat() == 1) {
+    merge_heads(context.stream, grad_qkv.view(), grads, shape_.sequences, label);
+  } else {
+    merge_head_groups(context.stream, grad_qkv.view(), grads, shape_.sequences, repeat(), label);
+  }
+  return qkv_.backward(context, grad_qkv.view(), normed);
+}
+
+}  // namespace cgconform::workloads
