@@ -1,6 +1,7 @@
 // Rates of the workload on a GPU, to be read beside scripts/pytorch_peer.py:
 //   the forward and backward of large layers against the machine's own large GEMM, and
-//   cells a second with exactly the legs that the peer runs.
+//   cells a second with exactly the legs that the peer runs, and
+//   the launch of a graph against a bare cudaGraphLaunch.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -11,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "benchmarks/launch_cost.hpp"
 #include "matrix/error.hpp"
 #include "suites/checks/device_agreement.hpp"
 #include "suites/comparison.hpp"
@@ -227,6 +229,7 @@ int run_all(const std::vector<std::string_view>& parts) {
     print_layer_rate(*device, matrix::ParamsDtype::bf16, DType::bf16);
     print_layer_rate(*device, matrix::ParamsDtype::fp16, DType::fp16);
   }
+  if (wanted("launch")) print_launch_cost(*device);
   if (wanted("cells")) {
     print_cell_rate(*device, false);
     print_cell_rate(*device, true);

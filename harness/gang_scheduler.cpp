@@ -141,7 +141,8 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
   assignment.mishap = cell.planned.mishap;
   assignment.scenario = cell.planned.scenario;
   assignment.deadline_scale = cell.planned.deadline_scale;
-  assignment.guard_pages = options_.guard_pages;
+  assignment.guard_pages =
+      cell.planned.guard_pages.empty() ? options_.guard_pages : cell.planned.guard_pages;
   assignment.gpus_shared = options_.gpus_shared;
   assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
   for (std::size_t i = 0; i < ranks.size(); ++i) {

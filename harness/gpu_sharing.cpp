@@ -40,8 +40,8 @@ GpuSharing decide_gpu_sharing(std::span<const RankGpu> ranks) {
   }
   if (!sharing.shared) return sharing;
   sharing.notice = fmt::format(
-      "{}: NCCL talks over sockets, no verdict rests on time, and cells that need a GPU for each "
-      "rank are skipped",
+      "{}: NCCL talks over sockets, no verdict rests on time, growth of device memory is judged by "
+      "what each rank's own process holds, and cells that need a GPU for each rank are skipped",
       together);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     sharing.environments.push_back(variables_of(rank, hosts.size() == 1));

@@ -27,6 +27,7 @@ struct PlannedCell {
   std::string mishap;           ///< mock behaviour in a phase of a true cell; empty for none
   std::string mock;             ///< behaviour of a mock cell; empty for a cell of a matrix
   double deadline_scale = 0.0;  ///< in place of the run's; 0 for the run's
+  std::string guard_pages;      ///< in place of the run's; empty for the run's
   std::string scenario;         ///< which scenarios to run; empty for a cell
   std::uint64_t round = 0;      ///< of a run that repeats its cells, from 1 on; 0 in any other
   std::optional<std::uint64_t> seed;       ///< in place of the run's

@@ -50,6 +50,7 @@ PlannedCell planned_row(const SelftestRow& row) {
   }
   for (const workloads::Fault fault : row.faults) planned.faults.emplace_back(fault_id(fault));
   planned.fault_rank = row.fault_rank;
+  planned.guard_pages = row.guard_pages;
   planned.sabotage = sabotage_name(row.sabotage);
   if (!row.mishap.empty()) planned.mishap = mock_to_text(mock_named(row.mishap, planned.ranks));
   if (!row.mock.empty()) {

@@ -141,7 +141,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return has_experts(cell) && cell.config.tensor_model_parallel_size > 1;
             }},
-    Feature{"expandable segments", missing, missing,
+    Feature{"expandable segments", built, built,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},
     Feature{"16-bit parameters", built, built,
             [](const Cell& cell) {

@@ -1,6 +1,7 @@
 #include "suites/cell_runner.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -185,6 +186,7 @@ RankReport run_scenarios(CheckSubject subject, ScenarioContext& context,
     const bool here = check.subject == subject || (check.subject == CheckSubject::cell &&
                                                    subject == CheckSubject::device_scenario);
     if (!here || check.scenario == nullptr) continue;
+    const auto start = std::chrono::steady_clock::now();
     CheckResult result;
     try {
       result = check.scenario(context);
@@ -193,6 +195,9 @@ RankReport run_scenarios(CheckSubject subject, ScenarioContext& context,
       result.detail = error.what();
     }
     result.check_id = check.id;
+    const std::chrono::duration<double, std::milli> spent =
+        std::chrono::steady_clock::now() - start;
+    report.measurements[fmt::format("{} ms", check.id)] = spent.count();
     report.checks.push_back(std::move(result));
   }
   return report;

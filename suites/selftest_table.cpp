@@ -175,6 +175,8 @@ constexpr std::array fault_expectations{
                      .scenario = checks::judge_communicator_teardown},
     FaultExpectation{"F32", Verdict::fail_teardown, "LIF-07", {"local-pipeline", "full-iteration"}},
     FaultExpectation{"F34", Verdict::fail_coverage, "TLG-03"},
+    FaultExpectation{
+        "F36", Verdict::fail_overwrite, "MEM-17", {"local", "full-iteration-pipeline"}},
 };
 
 const FaultExpectation& expectation_of(const FaultRow& fault) {
@@ -226,6 +228,21 @@ void add_controls(std::vector<SelftestRow>& rows) {
                     .cell = base.cell,
                     .expected = Verdict::pass});
   }
+  rows.push_back({.id = "off/guard-pages",
+                  .kind = SelftestKind::control,
+                  .statement = "every fault off on the cell local, guard pages behind its blocks",
+                  .cell = local_layers(),
+                  .guard_pages = "end",
+                  .expected = Verdict::pass});
+  Cell expandable = local_pipeline();
+  expandable.platform.expandable_segments = true;
+  expandable.platform.expandable_segments_as_tested = true;
+  expandable.platform.nccl_graph_register = false;
+  rows.push_back({.id = "off/expandable-segments",
+                  .kind = SelftestKind::control,
+                  .statement = "buffers of two stages span several physical chunks",
+                  .cell = expandable,
+                  .expected = Verdict::pass});
   rows.push_back({.id = "C1",
                   .kind = SelftestKind::control,
                   .statement = "independent graphs in one pool, outputs consumed before the next "
@@ -355,6 +372,18 @@ void add_special_faults(std::vector<SelftestRow>& rows) {
                   .faults = {drawing.fault},
                   .expected = expectation.verdict,
                   .check_id = std::string(expectation.check_id)});
+  const FaultRow& overrun = workloads::fault_row(workloads::Fault::f36_written_past_the_end);
+  for (const SelftestCell& base : selftest_cells()) {
+    if (!expectation_of(overrun).runs_on(base.name)) continue;
+    // The page behind the block makes the write itself fail, before any canary is looked at.
+    rows.push_back({.id = fmt::format("{}/{}/guard-pages", overrun.id, base.name),
+                    .kind = SelftestKind::fault,
+                    .statement = fmt::format("{}, and a guard page lies there", overrun.injection),
+                    .cell = base.cell,
+                    .faults = {overrun.fault},
+                    .guard_pages = "end",
+                    .expected = Verdict::fail_illegal_access});
+  }
   rows.push_back({.id = "F26/two-communicators",
                   .kind = SelftestKind::fault,
                   .statement = "two graphs on two communicators, launched in the opposite order by "

@@ -38,7 +38,8 @@ struct SelftestRow {
   int mock_ranks = 1;
   std::string mishap;   ///< mock behaviour that strikes the last rank of `cell` in a replay
   int fault_rank = -1;  ///< of the gang, the only one with the faults; -1 for all
-  bool kept = false;    ///< run in workers that have run other cells, and again where it fails
+  std::string_view guard_pages{};  ///< where blocks of `cell` lie in their mappings; empty: packed
+  bool kept = false;  ///< run in workers that have run other cells, and again where it fails
   std::optional<Verdict> expected;  ///< exactly this; absent: any failing verdict
   std::string check_id;             ///< that must fire with it; empty where none in particular
   int failing_rank = -1;            ///< of the gang, that must be named; -1 where any may be

@@ -10,6 +10,7 @@
 
 #include "suites/cell_plan.hpp"
 #include "suites/memory_measurements.hpp"
+#include "suites/step_statistics.hpp"
 
 namespace cgconform::suites {
 
@@ -67,6 +68,7 @@ void count_work(const matrix::Cell& cell, const LegSet& legs,
     report.measurements["graph nodes run"] = static_cast<double>(record.totals.graph_nodes_run);
   }
   measure_memory(legs, report);
+  measure_steps(legs, report);
   report.comparisons = comparator.comparisons();
   if (!is_graph_cell(cell)) return;
   report.measurements["comparator controls"] = static_cast<double>(comparator.controls());

@@ -79,6 +79,8 @@ RankReport TrainingExecutor::execute(const Assignment& assignment) {
     report.rank = assignment.rank;
     report.device = assignment.device;
     for (const auto& [name, value] : device_->measurements()) report.measurements[name] = value;
+    // Processes that share a GPU take turns: what is measured then is the turns.
+    report.measurements["times meaningful"] = assignment.gpus_shared ? 0.0 : 1.0;
     attach_notes(device_->take_notes(), report);
     if (const double bytes = resident_bytes(); bytes > 0.0) {
       report.measurements[reports::worker_memory] = bytes;
@@ -174,6 +176,7 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
   if (assignment.device == cuda_device_name) {
     workloads::CudaDeviceOptions options;
     options.ordinal = assignment.gpu;
+    options.shared = assignment.gpus_shared;
     options.progress = &progress_;
     device_ = workloads::create_cuda_device(options);
   } else {

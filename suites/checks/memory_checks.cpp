@@ -8,6 +8,7 @@
 #include "suites/checks/memory_growth.hpp"
 #include "suites/checks/memory_guards.hpp"
 #include "suites/checks/pool_scenarios.hpp"
+#include "suites/checks/segment_scenarios.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -142,6 +143,10 @@ std::span<const CheckDefinition> memory_checks() {
                       .applies = graph_cells,
                       .legs = instrumented_pair,
                       .judge = judge_slots},
+      CheckDefinition{.id = "MEM-11",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .scenario = judge_segment_kinds},
       CheckDefinition{.id = "MEM-17",
                       .failure = Verdict::fail_overwrite,
                       .applies = graph_cells,

@@ -8,6 +8,7 @@
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/leg_set.hpp"
+#include "suites/step_statistics.hpp"
 
 namespace cgconform::suites::checks {
 namespace {
@@ -35,8 +36,30 @@ std::optional<std::string> find_wrong_time(const GraphRecord& graph, bool upload
   return std::nullopt;
 }
 
+/// What is wrong with the timed steps of a leg; empty where nothing is.
+std::optional<std::string> find_wrong_steps(const workloads::LegRequest& request,
+                                            const LegRecord& record) {
+  if (record.steps.empty()) return "no timed step";
+  for (const workloads::StepTimes& step : record.steps) {
+    if (!(step.device >= 0.0) || !(step.host > 0.0)) {
+      return fmt::format("step {} without a time", step.step);
+    }
+  }
+  const bool replayed = std::any_of(record.steps.begin(), record.steps.end(),
+                                    [](const auto& step) { return step.replayed; });
+  const bool graphs = request.kind == workloads::LegKind::graph;
+  if (replayed != graphs) return graphs ? "no step that replays" : "a step that replays";
+  return std::nullopt;
+}
+
+std::vector<workloads::LegRequest> legs_with_times(const matrix::Cell& cell) {
+  std::vector<workloads::LegRequest> legs = repeated_graph_legs(cell);
+  legs.push_back(timed_eager_leg());
+  return legs;
+}
+
 /// PRF-04: capture, instantiation, upload, first launch, first launch after an upload and repeated
-/// launches have times of their own.
+/// launches have times of their own, and so have eager and replayed steps.
 CheckResult judge_times_apart(JudgeContext& context) {
   std::size_t graphs = 0;
   for (const auto& request : repeated_graph_legs(context.cell)) {
@@ -50,6 +73,12 @@ CheckResult judge_times_apart(JudgeContext& context) {
     }
   }
   if (graphs == 0) return {.verdict = Verdict::fail_coverage, .detail = "no graph was timed"};
+  for (const auto& request : {timed_eager_leg(), timed_graph_leg()}) {
+    if (auto wrong = find_wrong_steps(request, context.legs.record(request))) {
+      return {.verdict = Verdict::fail_perf,
+              .detail = fmt::format("{} leg: {}", leg_name(request), *wrong)};
+    }
+  }
   return {.detail =
               fmt::format("{} graphs have setup, first and repeated launches timed apart", graphs)};
 }
@@ -96,7 +125,7 @@ std::span<const CheckDefinition> performance_checks() {
       CheckDefinition{.id = "PRF-04",
                       .failure = Verdict::fail_perf,
                       .applies = graph_cells,
-                      .legs = repeated_graph_legs,
+                      .legs = legs_with_times,
                       .judge = judge_times_apart},
       CheckDefinition{.id = "PRF-07",
                       .failure = Verdict::fail_perf,

@@ -134,6 +134,30 @@ TEST_F(RepeatedJudgesTest, WantEveryTimeOfItsOwn) {
   EXPECT_EQ(judged([](auto& times) { times.launches[0] = -1.0; }).verdict, Verdict::fail_perf);
 }
 
+TEST_F(RepeatedJudgesTest, WantEagerAndReplayedStepsTimed) {
+  const auto judged = [&](LegKind kind, const std::function<void(LegRecord&)>& spoil) {
+    return judge("PRF-04", SyntheticLegs::cell(),
+                 [&](const LegRequest& request, LegRecord& record) {
+                   if (request.timed && request.kind == kind) spoil(record);
+                 })
+        .verdict;
+  };
+  for (const LegKind kind : {LegKind::eager, LegKind::graph}) {
+    EXPECT_EQ(judged(kind, [](LegRecord& record) { record.steps.clear(); }), Verdict::fail_perf);
+    EXPECT_EQ(judged(kind, [](LegRecord& record) { record.steps[1].device = -1.0; }),
+              Verdict::fail_perf);
+    EXPECT_EQ(judged(kind, [](LegRecord& record) { record.steps[1].host = 0.0; }),
+              Verdict::fail_perf);
+  }
+  EXPECT_EQ(judged(LegKind::eager, [](LegRecord& record) { record.steps[1].replayed = true; }),
+            Verdict::fail_perf);
+  EXPECT_EQ(judged(LegKind::graph,
+                   [](LegRecord& record) {
+                     for (auto& step : record.steps) step.replayed = false;
+                   }),
+            Verdict::fail_perf);
+}
+
 TEST_F(RepeatedJudgesTest, WantTheTimedReplaysToBeTheValidatedOnes) {
   EXPECT_EQ(
       judge_timed("PRF-07", [&](LegRecord& record) { change(record, ObservedQuantity::loss); })

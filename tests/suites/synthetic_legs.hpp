@@ -67,6 +67,10 @@ class SyntheticLegs {
     if (request.cycles == 0) observe(cell, request, record);
     if (request.kind == workloads::LegKind::graph) capture(cell, request, record);
     record.timings.push_back({workloads::Phase::eager, 1.0});
+    for (std::int32_t step = 0; request.timed && step < planned_steps(cell); ++step) {
+      const bool replays = request.kind == workloads::LegKind::graph && step > 0;
+      record.steps.push_back({.step = step, .replayed = replays, .host = 0.5, .device = 1.0});
+    }
     record.polls.push_back({.communicator = "gang", .phase = workloads::Phase::eager, .polls = 1});
     if (request.kind == workloads::LegKind::graph && !request.timed) {
       record.agreements.eager = static_cast<std::uint64_t>(planned_steps(cell));

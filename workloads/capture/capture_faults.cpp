@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "matrix/error.hpp"
+#include "workloads/ops/fill.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -107,6 +108,13 @@ void CaptureFaults::zero_workspace(const TensorView& workspace, const TensorView
   if (context_.fault(Fault::f02c_workspace_fill_outside)) return;
   if (context_.fault(Fault::f02e_host_record_freed)) {
     upload_zeros_from_record(workspace);
+    return;
+  }
+  if (context_.fault(Fault::f36_written_past_the_end)) {
+    constexpr std::int64_t overrun_bytes = 64;
+    TensorView longer = workspace;
+    longer.shape = Shape{workspace.elements() + overrun_bytes / dtype_bytes(workspace.dtype)};
+    fill_uniform(stream, longer, {.low = 0.0F, .high = 0.0F}, "zero gradient workspace");
     return;
   }
   if (!context_.fault(Fault::f02d_table_in_graph_pool)) {

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/allocator/segment_kind.hpp"
+
 namespace cgconform::workloads {
 namespace {
 
-class GuardedDevice final : public Device {
+class GuardedDevice final : public Device, public SegmentSources {
  public:
   GuardedDevice(std::unique_ptr<Device> device, BlockPlacement placement)
       : device_(std::move(device)), source_(device_->unmappable_source(), placement) {}
@@ -25,15 +27,13 @@ class GuardedDevice final : public Device {
     return device_->create_communicator(std::move(options));
   }
   SegmentSource& segment_source() override { return source_; }
+  /// Every block has a mapping of its own, whatever kind of segments is asked for.
+  SegmentSource& segments(SegmentKind /*kind*/) override { return source_; }
   SegmentSource& unmappable_source() override { return device_->unmappable_source(); }
   void synchronize() override { device_->synchronize(); }
   LaunchCounters counters() const override { return device_->counters(); }
   void reset_counters() override { device_->reset_counters(); }
-  ResourceUse resource_use() const override {
-    ResourceUse use = device_->resource_use();
-    use.segment_bytes += source_.bytes_in_use();
-    return use;
-  }
+  ResourceUse resource_use() const override { return device_->resource_use(); }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
     return device_->create_user_object(std::move(released));
   }

@@ -204,6 +204,7 @@ constexpr std::string_view not_uniform = "Capture or replay not uniform over ran
 constexpr std::string_view growth = "Growth or leak over capture cycles";
 constexpr std::string_view teardown_order = "Teardown order";
 constexpr std::string_view not_graphed = "Requested scope not really graphed";
+constexpr std::string_view out_of_bounds = "Access outside of a block";
 
 constexpr std::array table{
     FaultRow{Fault::f01a_batch_in_new_block, "F01a", stale_input,
@@ -406,6 +407,9 @@ constexpr std::array table{
              "the step at which graphs are captured passes without a capture", any_graph},
     FaultRow{Fault::f34e_path_lost_after_first_replay, "F34e", not_graphed,
              "host code takes another, eager path after the first replay", any_graph},
+    FaultRow{Fault::f36_written_past_the_end, "F36", out_of_bounds,
+             "a kernel of a captured backward writes 64 bytes past the end of its block",
+             any_graph},
 };
 static_assert(table.size() == static_cast<std::size_t>(Fault::count));
 

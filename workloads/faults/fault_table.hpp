@@ -86,6 +86,7 @@ enum class Fault : std::uint16_t {
   f34b_micro_batch_left_out,
   f34c_capture_step_skipped,
   f34e_path_lost_after_first_replay,
+  f36_written_past_the_end,
   count,
 };
 

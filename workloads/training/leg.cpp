@@ -104,7 +104,8 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   clock.enter(Phase::setup);
   environment.device.set_replay_seed(request.replay_seed);
   environment.device.reset_counters();
-  const auto memory = std::make_shared<LegMemory>(environment.device, request.instrumented);
+  const auto memory = std::make_shared<LegMemory>(environment.device, request.instrumented,
+                                                  segment_kind_of(varied_cell));
   record.memory = memory;
   CapturePlan plan;
   const bool ready = attempt(record, clock, [&] {

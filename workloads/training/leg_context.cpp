@@ -11,11 +11,11 @@ constexpr std::int64_t guard_band_bytes = 64;
 
 }  // namespace
 
-LegMemory::LegMemory(Device& device_of_leg, bool guard_bands)
+LegMemory::LegMemory(Device& device_of_leg, bool guard_bands, SegmentKind segments)
     : device(device_of_leg),
       main(device.create_stream("main")),
       loader(device.create_stream("loader")),
-      allocator(std::make_unique<CachingAllocator>(device.segment_source(),
+      allocator(std::make_unique<CachingAllocator>(segments_of(device, segments),
                                                    guard_bands ? guard_band_bytes : 0)) {}
 
 LegMemory::~LegMemory() = default;

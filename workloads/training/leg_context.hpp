@@ -11,6 +11,7 @@
 
 #include "matrix/cell.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/allocator/segment_kind.hpp"
 #include "workloads/capture/capture_plan.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/model_type.hpp"
@@ -23,7 +24,8 @@ namespace cgconform::workloads {
 /// The memory and streams of one leg. Outlives the leg in its record, whose snapshots lie here.
 struct LegMemory {
   /// Guard bands about blocks cost two fills each, and only instrumented legs look at them.
-  explicit LegMemory(Device& device, bool guard_bands = true);
+  explicit LegMemory(Device& device, bool guard_bands = true,
+                     SegmentKind segments = SegmentKind::plain);
   ~LegMemory();
   LegMemory(const LegMemory&) = delete;
   LegMemory& operator=(const LegMemory&) = delete;

@@ -199,6 +199,16 @@ struct CommunicatorPoll {
   ErrorCategory first_error = ErrorCategory::success;
 };
 
+/// Times of the forwards and backwards of one training step in milliseconds, the reduction of their
+/// gradients included.
+struct StepTimes {
+  std::int32_t step = -1;
+  bool replayed = false;  ///< at least in part
+  bool captured = false;  ///< graphs were made in it
+  double host = 0.0;      ///< until everything was enqueued
+  double device = 0.0;    ///< between events round it
+};
+
 struct PhaseTiming {
   Phase phase = Phase::idle;
   double milliseconds = 0.0;
@@ -240,6 +250,7 @@ struct LegRecord {
   std::vector<CycleRecord> cycles;       ///< in a leg of cycles
   TeardownRecord teardown;
   std::vector<PhaseTiming> timings;
+  std::vector<StepTimes> steps;                 ///< of a timed leg
   std::map<std::string, PoolStatistics> pools;  ///< by pool name
   LaunchCounters totals;
   std::int64_t live_bytes_after_teardown = 0;  ///< graph pools, after graphs were destroyed

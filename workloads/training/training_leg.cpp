@@ -45,6 +45,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
               {.replicas = cell.config.data_parallel_size, .replica = groups_.replica()}),
       batches_(context_, loader_),
       metrics_(context_),
+      timer_(context_),
       iteration_(context_, groups_, *model_, body_, batches_, metrics_),
       implementation_(make_capture_implementation(context_, *model_, body_, keeper_)),
       optimizer_graph_(std::make_unique<OptimizerGraph>(context_, *optimizer_, body_, keeper_)) {
@@ -74,6 +75,8 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
 void TrainingLeg::run() {
   context_.device().synchronize();
   context_.record.memory_at_start = sample();
+  // What a timed eager leg computes was judged in the legs before it.
+  if (context_.request.timed && context_.request.kind == LegKind::eager) recorder_.mute(true);
   if (context_.request.cycles > 0) {
     run_cycles();
     return;
@@ -89,6 +92,7 @@ void TrainingLeg::run() {
   }
   context_.clock.enter(Phase::verify);
   context_.device().synchronize();
+  timer_.finish();
   if (recorder_.instrumented()) inspect_memory();
 }
 
@@ -108,9 +112,11 @@ void TrainingLeg::training_step(std::int32_t step) {
   zero_gradients();
   batches_.load(call, microbatches, *implementation_);
   const std::uint64_t forwards_before = body_.training_forwards();
+  timer_.begin(step);
   implementation_->run_iteration(call, [&, microbatches](const BodyMode& mode) {
     iteration_.run(call, mode, *implementation_, microbatches);
   });
+  timer_.end();
   implementation_->end_schedule_call(call);
   context_.clock.enter(Phase::eager);
   count_layer_forwards(forwards_before);

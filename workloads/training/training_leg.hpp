@@ -12,6 +12,7 @@
 #include "workloads/training/leg_context.hpp"
 #include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
+#include "workloads/training/step_timer.hpp"
 #include "workloads/training/training_metrics.hpp"
 
 namespace cgconform::workloads {
@@ -64,6 +65,7 @@ class TrainingLeg {
   DataLoader loader_;
   BatchSlots batches_;
   TrainingMetrics metrics_;
+  StepTimer timer_;
   Iteration iteration_;
   std::unique_ptr<CaptureImplementation> implementation_;
   std::unique_ptr<OptimizerGraph> optimizer_graph_;  ///< of the same set of graphs

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include "workloads/allocator/segment_kind.hpp"
+#include "workloads/allocator/straddling_source.hpp"
 #include "workloads/device/cuda/cpu_affinity.hpp"
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_segment_source.hpp"
@@ -19,6 +21,7 @@
 #include "workloads/device/cuda/nccl_communicator.hpp"
 #include "workloads/device/cuda/nccl_log.hpp"
 #include "workloads/device/cuda/nvml.hpp"
+#include "workloads/device/cuda/stream_ordered_source.hpp"
 
 namespace cgconform::workloads {
 
@@ -26,7 +29,7 @@ namespace cuda {
 namespace {
 
 /// Addresses are never handed out twice, so that a stale one always faults.
-constexpr std::int64_t unmappable_range_bytes = std::int64_t{1} << 40;
+constexpr std::int64_t mapped_range_bytes = std::int64_t{1} << 40;
 
 /// "GPU-" and the id's bytes in groups, as NVML and the driver's tools write it.
 std::string uuid_text(const cudaUUID_t& uuid) {
@@ -76,24 +79,19 @@ DeviceProperties query_properties(int ordinal) {
   return properties;
 }
 
-std::unique_ptr<SegmentSource> make_source(const CudaDeviceOptions& options) {
-  if (options.segments == CudaSegments::plain) return std::make_unique<PlainSegmentSource>();
-  return std::make_unique<ExpandableSegmentSource>(options.ordinal, options.chunk_bytes,
-                                                   options.reserved_bytes);
-}
-
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public SegmentSources {
  public:
   explicit CudaDevice(const CudaDeviceOptions& options)
       : state_(std::make_shared<CudaState>(options.progress)),
         ordinal_(options.ordinal),
+        shared_(options.shared),
         chunk_bytes_(options.chunk_bytes) {
     CGCONFORM_CUDA_TRY(cudaSetDevice(options.ordinal));
     CGCONFORM_CUDA_TRY(cudaFree(nullptr));  // creates the context
     properties_ = query_properties(options.ordinal);
     properties_.host_cores = bind_near_pci_device(properties_.pci_bus_id);
     nvml_ = std::make_unique<NvmlDevice>(properties_.uuid);
-    source_ = make_source(options);
+    source_ = std::make_unique<PlainSegmentSource>();
     algorithms_ = std::make_shared<GemmAlgorithms>();
     legacy_ = std::make_unique<CudaStream>(state_, algorithms_, LegacyStream{});
   }
@@ -105,15 +103,34 @@ class CudaDevice final : public Device {
   Stream& legacy_stream() override { return *legacy_; }
   std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(state_); }
   std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
-    return std::make_unique<NcclCommunicator>(state_, std::move(options));
+    if (options.size > 1) return std::make_unique<NcclCommunicator>(state_, std::move(options));
+    if (!alone_) {
+      CommunicatorOptions parent;
+      parent.name = "parent of communicators of one rank";
+      alone_ = std::make_unique<NcclCommunicator>(state_, std::move(parent));
+    }
+    return alone_->copy(std::move(options));
   }
   SegmentSource& segment_source() override { return *source_; }
-  SegmentSource& unmappable_source() override {
-    if (!unmappable_) {
-      unmappable_ =
-          std::make_unique<ExpandableSegmentSource>(ordinal_, chunk_bytes_, unmappable_range_bytes);
+  SegmentSource& unmappable_source() override { return mapped_chunks(); }
+  SegmentSource& segments(SegmentKind kind) override {
+    switch (kind) {
+      case SegmentKind::plain:
+        break;
+      case SegmentKind::expandable:
+        if (!expandable_) {
+          ExpandableSegmentSource& chunks = mapped_chunks();
+          expandable_ = std::make_unique<StraddlingSource>(
+              chunks, segment_kind_name(SegmentKind::expandable), chunks.chunk_bytes());
+        }
+        return *expandable_;
+      case SegmentKind::stream_ordered:
+        if (!stream_ordered_) {
+          stream_ordered_ = std::make_unique<StreamOrderedSegmentSource>(ordinal_);
+        }
+        return *stream_ordered_;
     }
-    return *unmappable_;
+    return *source_;
   }
   void synchronize() override {
     state_->observed("device_synchronize", "", [this] { state_->await_device(); });
@@ -125,12 +142,18 @@ class CudaDevice final : public Device {
     std::size_t free = 0;
     std::size_t total = 0;
     CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
-    use.used_bytes = static_cast<std::int64_t>(total - free);
     use.segment_bytes = source_->bytes_in_use();
+    if (mapped_chunks_) use.segment_bytes += mapped_chunks_->bytes_in_use();
+    if (stream_ordered_) use.segment_bytes += stream_ordered_->bytes_in_use();
     cuuint64_t reserved = 0;
     CGCONFORM_CUDA_TRY(
         cudaDeviceGetGraphMemAttribute(ordinal_, cudaGraphMemAttrReservedMemCurrent, &reserved));
     use.graph_bytes = static_cast<std::int64_t>(reserved);
+    use.used_bytes = static_cast<std::int64_t>(total - free);
+    if (shared_) {
+      const std::int64_t own = nvml_->bytes_of_this_process();
+      use.used_bytes = own >= 0 ? own : use.segment_bytes + use.graph_bytes;
+    }
     return use;
   }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
@@ -161,6 +184,10 @@ class CudaDevice final : public Device {
       if (value >= 0.0) figures[name] = value;
     };
     add("gpu_used_bytes", static_cast<double>(state.used_bytes));
+    // Where it is missing on a shared GPU, growth is judged by what this program allocates alone.
+    if (shared_) {
+      add("gpu_process_bytes", static_cast<double>(nvml_->bytes_of_this_process()));
+    }
     add("gpu_sm_megahertz", state.sm_megahertz);
     add("gpu_memory_megahertz", state.memory_megahertz);
     add("gpu_temperature_celsius", state.temperature_celsius);
@@ -169,16 +196,29 @@ class CudaDevice final : public Device {
   void set_replay_seed(std::uint64_t /*seed*/) override {}
 
  private:
+  ExpandableSegmentSource& mapped_chunks() {
+    if (!mapped_chunks_) {
+      mapped_chunks_ =
+          std::make_unique<ExpandableSegmentSource>(ordinal_, chunk_bytes_, mapped_range_bytes);
+    }
+    return *mapped_chunks_;
+  }
+
   NcclLog nccl_log_;  // made before NCCL is used
   std::shared_ptr<CudaState> state_;
   DeviceProperties properties_;
   std::unique_ptr<NvmlDevice> nvml_;
   int ordinal_;
+  bool shared_;
   std::int64_t chunk_bytes_;
   std::unique_ptr<SegmentSource> source_;
-  std::unique_ptr<SegmentSource> unmappable_;
+  std::unique_ptr<ExpandableSegmentSource> mapped_chunks_;
+  std::unique_ptr<StraddlingSource> expandable_;  ///< over the chunks
+  std::unique_ptr<StreamOrderedSegmentSource> stream_ordered_;
   std::shared_ptr<GemmAlgorithms> algorithms_;
   std::unique_ptr<CudaStream> legacy_;
+  /// To make a communicator takes NCCL half a second, to split one some milliseconds.
+  std::unique_ptr<NcclCommunicator> alone_;
 };
 
 }  // namespace

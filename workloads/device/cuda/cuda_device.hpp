@@ -8,15 +8,13 @@
 
 namespace cgconform::workloads {
 
-/// Where a device gets its segments from.
-enum class CudaSegments : std::uint8_t { plain, expandable };
-
 struct CudaDeviceOptions {
-  int ordinal = 0;  ///< among the devices this process sees
-  CudaSegments segments = CudaSegments::plain;
-  std::int64_t chunk_bytes = std::int64_t{2} << 20;      ///< expandable segments only
-  std::int64_t reserved_bytes = std::int64_t{64} << 30;  ///< address range of expandable segments
-  ProgressSink* progress = nullptr;                      ///< may be null
+  int ordinal = 0;                                   ///< among the devices this process sees
+  std::int64_t chunk_bytes = std::int64_t{2} << 20;  ///< of expandable segments, a handle each
+  /// Other processes of the run use the GPU too: what the device as a whole has free then says
+  /// nothing of this one.
+  bool shared = false;
+  ProgressSink* progress = nullptr;  ///< may be null
 };
 
 /// Makes the GPU current on the calling thread and creates its context. Throws DeviceError where

@@ -57,6 +57,8 @@ class CudaGraphExec final : public GraphExec {
   std::uint64_t launches() const override { return launches_; }
   UpdateOutcome update(const Graph& graph) override;
 
+  cudaGraphExec_t handle() const { return exec_.get(); }
+
  private:
   std::shared_ptr<CudaState> state_;
   LiveObject live_;

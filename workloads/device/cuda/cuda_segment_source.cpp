@@ -58,17 +58,6 @@ class EventPoint final : public StreamPoint {
   EventHandle event_;
 };
 
-/// Gives memory back. Where the context has ended there is nothing to give back, and its error
-/// shows at the next synchronisation; allocators release in destructors, which must not throw.
-template <typename Release>
-void release_quietly_after_the_end(Release&& release) {
-  try {
-    release();
-  } catch (const DeviceError& error) {
-    if (!ends_context(error.category())) throw;
-  }
-}
-
 /// The driver's addresses are integers; everything else speaks of pointers.
 std::byte* pointer_of(CUdeviceptr address) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)

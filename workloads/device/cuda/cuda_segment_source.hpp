@@ -10,8 +10,10 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include "workloads/allocator/segment_kind.hpp"
 #include "workloads/allocator/segment_source.hpp"
 #include "workloads/device/cuda/cuda_handles.hpp"
+#include "workloads/device/errors.hpp"
 
 namespace cgconform::workloads::cuda {
 
@@ -24,6 +26,20 @@ class CudaSegmentSource : public SegmentSource {
   void mark(std::byte* data, std::int64_t bytes, std::uint8_t value, Stream& stream) override;
   std::unique_ptr<StreamPoint> point(Stream& stream) override;
   void inspect(const std::byte* data, std::int64_t bytes, std::byte* host) override;
+
+ protected:
+  cudaStream_t own_stream() const { return own_stream_.get(); }
+
+  /// Gives memory back. Where the context has ended there is nothing to give back, and its error
+  /// shows at the next synchronisation; allocators release in destructors, which must not throw.
+  template <typename Release>
+  static void release_quietly_after_the_end(Release&& release) {
+    try {
+      release();
+    } catch (const DeviceError& error) {
+      if (!ends_context(error.category())) throw;
+    }
+  }
 
  private:
   StreamHandle own_stream_;  ///< non-blocking: usable while other streams capture
@@ -55,7 +71,7 @@ class PlainSegmentSource final : public CudaSegmentSource {
 
 /// Segments from the virtual memory API, grown by chunks of one physical handle each, so that one
 /// buffer can span several handles (PyTorch's expandable segments). Addresses are never reused.
-class ExpandableSegmentSource final : public CudaSegmentSource {
+class ExpandableSegmentSource final : public CudaSegmentSource, public ChunkedSource {
  public:
   /// `chunk_bytes` is rounded up to the device's allocation granularity.
   ExpandableSegmentSource(int device, std::int64_t chunk_bytes, std::int64_t reserved_bytes);
@@ -70,6 +86,7 @@ class ExpandableSegmentSource final : public CudaSegmentSource {
   bool owns(const void* address) const override;
   std::int64_t bytes_in_use() const override;
   AddressRange range() const override;
+  std::int64_t chunk_bytes() const override { return static_cast<std::int64_t>(chunk_bytes_); }
 
  private:
   void map_chunk(CUdeviceptr address);

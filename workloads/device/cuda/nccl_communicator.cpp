@@ -224,6 +224,14 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, const std::stri
   return std::unique_ptr<Communicator>(new NcclCommunicator(state_, std::move(options), part));
 }
 
+std::unique_ptr<NcclCommunicator> NcclCommunicator::copy(CommunicatorOptions options) {
+  auto handle = std::make_shared<Handle>(options.name, options.timeout);
+  CGCONFORM_CUDA_TRY(ncclCommSplit(handle_->comm, 0, options.rank, &handle->comm, nullptr));
+  if (options.size > 1) state_->watch(handle);
+  return std::unique_ptr<NcclCommunicator>(
+      new NcclCommunicator(state_, std::move(options), std::move(handle)));
+}
+
 ErrorCategory NcclCommunicator::async_error() const {
   return handle_->async_error();
 }

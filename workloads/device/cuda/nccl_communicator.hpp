@@ -31,6 +31,8 @@ class NcclCommunicator final : public Communicator {
   void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) override;
   std::vector<std::string> exchange(const std::string& mine) override;
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
+  /// A communicator of this one's ranks that shares nothing with it; all call it together.
+  std::unique_ptr<NcclCommunicator> copy(CommunicatorOptions options);
   ErrorCategory async_error() const override;
   int live_graph_references() const override;
   void close() override;

@@ -1,8 +1,10 @@
 #include "workloads/device/cuda/nvml.hpp"
 
 #include <array>
+#include <span>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 namespace cgconform::workloads::cuda {
 
@@ -25,6 +27,16 @@ struct Memory {
   unsigned long long used;
 };
 
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+constexpr unsigned long long not_available = ~0ULL;
+/// More than ever share a GPU.
+constexpr unsigned most_processes = 256;
+
 struct EventData {
   DeviceHandle device;
   unsigned long long type;
@@ -46,6 +58,7 @@ struct NvmlDevice::Library {
   Status (*memory_info)(DeviceHandle, Memory*) = nullptr;
   Status (*clock_info)(DeviceHandle, unsigned, unsigned*) = nullptr;
   Status (*temperature)(DeviceHandle, unsigned, unsigned*) = nullptr;
+  Status (*processes)(DeviceHandle, unsigned*, ProcessInfo*) = nullptr;  ///< may be absent
   Status (*create_events)(EventSet*) = nullptr;
   Status (*register_events)(DeviceHandle, unsigned long long, EventSet) = nullptr;
   Status (*wait_event)(EventSet, EventData*, unsigned) = nullptr;
@@ -58,6 +71,7 @@ struct NvmlDevice::Library {
   }
 
   bool look_up_all() {
+    look_up("nvmlDeviceGetComputeRunningProcesses_v3", processes);
     return look_up("nvmlInit_v2", initialise) && look_up("nvmlShutdown", shut_down) &&
            look_up("nvmlDeviceGetHandleByUUID", device_by_uuid) &&
            look_up("nvmlDeviceGetMemoryInfo", memory_info) &&
@@ -119,6 +133,20 @@ GpuState NvmlDevice::state() const {
   read(library_->clock_info, clock_memory, state.memory_megahertz);
   read(library_->temperature, temperature_of_gpu, state.temperature_celsius);
   return state;
+}
+
+std::int64_t NvmlDevice::bytes_of_this_process() const {
+  if (!available() || library_->processes == nullptr) return -1;
+  std::array<ProcessInfo, most_processes> processes{};
+  unsigned count = most_processes;
+  if (library_->processes(library_->device, &count, processes.data()) != success) return -1;
+  const auto self = static_cast<unsigned>(::getpid());
+  for (const ProcessInfo& process : std::span(processes).first(count)) {
+    if (process.pid == self && process.used_bytes != not_available) {
+      return static_cast<std::int64_t>(process.used_bytes);
+    }
+  }
+  return -1;
 }
 
 std::vector<std::uint64_t> NvmlDevice::take_xids() {

@@ -27,6 +27,9 @@ class NvmlDevice {
 
   bool available() const;
   GpuState state() const;
+  /// Bytes of the device's memory that this process holds; -1 where NVML does not tell processes
+  /// apart, or does not know this one's number, as in some containers.
+  std::int64_t bytes_of_this_process() const;
   /// Numbers of the Xid errors that the driver reported since the last call.
   std::vector<std::uint64_t> take_xids();
 

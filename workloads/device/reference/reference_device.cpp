@@ -5,7 +5,10 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "workloads/allocator/segment_kind.hpp"
+#include "workloads/allocator/straddling_source.hpp"
 #include "workloads/device/device.hpp"
 #include "workloads/device/reference/arena.hpp"
 #include "workloads/device/reference/core.hpp"
@@ -34,7 +37,7 @@ class UserObject {
   std::function<void()> released_;
 };
 
-class ReferenceDevice : public Device {
+class ReferenceDevice : public Device, public SegmentSources {
  public:
   explicit ReferenceDevice(const ReferenceDeviceOptions& options)
       : properties_{.kind = "reference",
@@ -43,6 +46,7 @@ class ReferenceDevice : public Device {
                     .memory_bytes = options.arena_bytes},
         core_(std::make_shared<Core>(options)),
         arena_(*core_, options.arena_bytes),
+        expandable_(arena_, segment_kind_name(SegmentKind::expandable), ::sysconf(_SC_PAGESIZE)),
         legacy_(core_, core_->legacy_stream()) {}
 
   // Streams may outlive the device; their work must not outlive the arena.
@@ -71,6 +75,11 @@ class ReferenceDevice : public Device {
     });
   }
   SegmentSource& segment_source() override { return arena_; }
+  /// Pages stand for the chunks of expandable segments; the order of streams changes nothing here.
+  SegmentSource& segments(SegmentKind kind) override {
+    if (kind == SegmentKind::expandable) return expandable_;
+    return arena_;
+  }
   void synchronize() override {
     core_->call("device synchronize", {}, [&] { core_->synchronize_device(); });
   }
@@ -114,6 +123,7 @@ class ReferenceDevice : public Device {
   DeviceProperties properties_;
   std::shared_ptr<Core> core_;
   ReferenceArena arena_;
+  StraddlingSource expandable_;
   ReferenceStream legacy_;
   std::map<std::string, std::shared_ptr<gloo::transport::Device>> transports_;  ///< by interface
 };
