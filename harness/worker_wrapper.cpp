@@ -65,7 +65,8 @@ std::vector<std::string> wrapper_words(std::string_view tool, const std::filesys
                                  "1000"};
   // Races count in this program's kernels alone, and under racecheck those of cuBLAS take minutes.
   // The other tools have to see who writes what the kernels read.
-  if (tool == "racecheck") words.insert(words.end(), {"--kernel-regex", "kns=cgconform"});
+  if (tool == "racecheck")
+    words.insert(words.end(), {"--kernel-name", "kernel_substring=cgconform"});
   return words;
 }
 

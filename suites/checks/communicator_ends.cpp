@@ -1,6 +1,7 @@
 #include "suites/checks/communicator_ends.hpp"
 
 #include <array>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,18 @@ CheckResult judge_communicator_teardown(ScenarioContext& context) {
 }
 
 CheckResult judge_communicator_ends(ScenarioContext& context) {
+  // A communicator of NCCL that has one rank runs nothing a graph could hold it by.
+  const int ranks = context.device->properties().kind == "cuda" ? 2 : 1;
+  std::vector<ChildRequest> requests;
+  for (const CommunicatorEnd how : ends) {
+    requests.push_back(
+        {.program = raw_end_program(how), .ranks = ranks, .deadline = child_deadline});
+  }
+  // The children need seconds to start, beside which this process does its own part.
+  std::future<std::vector<ChildOutcome>> children;
+  if (context.start_children) {
+    children = std::async(std::launch::async, [&] { return context.start_children(requests); });
+  }
   CheckResult ordered = judge_communicator_teardown(context);
   if (ordered.verdict != Verdict::pass) return ordered;
   for (const CommunicatorEnd how : ends) {
@@ -81,14 +94,7 @@ CheckResult judge_communicator_ends(ScenarioContext& context) {
     return {.verdict = Verdict::skip,
             .detail = "the library's own calls need child processes, and none can be had here"};
   }
-  // A communicator of NCCL that has one rank runs nothing a graph could hold it by.
-  const int ranks = context.device->properties().kind == "cuda" ? 2 : 1;
-  std::vector<ChildRequest> requests;
-  for (const CommunicatorEnd how : ends) {
-    requests.push_back(
-        {.program = raw_end_program(how), .ranks = ranks, .deadline = child_deadline});
-  }
-  const std::vector<ChildOutcome> outcomes = context.start_children(requests);
+  const std::vector<ChildOutcome> outcomes = children.get();
   std::string seen;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const ChildOutcome& outcome = outcomes.at(i);

@@ -149,9 +149,8 @@ TEST(Classification, SkipsScopesWithoutALayerOfTheModel) {
 
 TEST(Classification, SkipsWhatIsNotBuiltYet) {
   const auto lines =
-      statuses(plan_of(matrix_text(R"("impl": ["none"], "alloc": ["plain", "expandable"])")));
-  EXPECT_EQ(lines.at("impl=none/scope=layer/alloc=expandable"),
-            "not built yet: expandable segments");
+      statuses(plan_of(matrix_text(R"("impl": ["none"], "model": ["dense", "hybrid_mamba"])")));
+  EXPECT_EQ(lines.at("impl=none/scope=layer/model=hybrid_mamba"), "not built yet: Mamba layers");
 }
 
 TEST(Classification, SkipsCellsOverTheRankLimit) {

@@ -409,7 +409,7 @@ constexpr std::array table{
              "host code takes another, eager path after the first replay", any_graph},
     FaultRow{Fault::f36_written_past_the_end, "F36", out_of_bounds,
              "a kernel of a captured backward writes 64 bytes past the end of its block",
-             any_graph},
+             gathering},
 };
 static_assert(table.size() == static_cast<std::size_t>(Fault::count));
 
