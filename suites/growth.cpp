@@ -50,10 +50,10 @@ constexpr std::array quantities{
                    [](const MemorySample& s) { return static_cast<double>(s.host.pinned_bytes); }},
     MemoryQuantity{"bytes on the host's heap",
                    [](const MemorySample& s) { return static_cast<double>(s.host.heap_bytes); },
-                   4 * kibibyte, false, true},
+                   4 * kibibyte, false, true, 256 * kibibyte},
     MemoryQuantity{"resident bytes",
                    [](const MemorySample& s) { return static_cast<double>(s.host.resident_bytes); },
-                   256 * kibibyte},
+                   256 * kibibyte, false, false, 1024 * kibibyte},
 };
 
 }  // namespace
@@ -95,7 +95,9 @@ std::optional<std::string> find_growth(const MemorySample& start,
     }
     if (values.size() <= warmup) continue;
     const double growth = steady_growth(std::span(values).subspan(warmup));
-    if (growth > quantity.noise) {
+    const double noise =
+        start.by_driver ? std::max(quantity.noise, quantity.noise_by_driver) : quantity.noise;
+    if (growth > noise) {
       return fmt::format("{} grow by {:.0f} a cycle: {:.0f} after cycle {}, {:.0f} after cycle {}",
                          quantity.name, growth, values[warmup], warmup, values.back(),
                          values.size() - 1);

@@ -20,6 +20,9 @@ struct MemoryQuantity {
   /// True where it also holds what the communication library keeps of its messages: not judged
   /// where ranks communicate.
   bool counts_messages = false;
+  /// Noise where a GPU's driver and its libraries allocate beside: they grow by tens of KiB a
+  /// cycle.
+  double noise_by_driver = 0.0;
 };
 std::span<const MemoryQuantity> memory_quantities();
 

@@ -81,6 +81,7 @@ class SmallCycle {
   MemorySample sample() const {
     const auto pools = allocator_.statistics(workloads::default_pool);
     return {.taken = true,
+            .by_driver = device_.properties().kind == "cuda",
             .device = device_.resource_use(),
             .host = workloads::host_use(),
             .live_blocks = pools.live_blocks,

@@ -54,6 +54,17 @@ TEST_F(FindGrowthTest, FindsNothingWhereAllStaysFlat) {
   EXPECT_FALSE(after([](MemorySample&, std::int64_t) {}));
 }
 
+TEST_F(FindGrowthTest, AllowsADriverMoreOfTheHeap) {
+  const auto grown_by = [this](std::int64_t bytes) {
+    return after(
+        [&](MemorySample& sample, std::int64_t cycle) { sample.host.heap_bytes += cycle * bytes; });
+  };
+  EXPECT_TRUE(grown_by(30'000));
+  start_.by_driver = true;
+  EXPECT_FALSE(grown_by(30'000));
+  EXPECT_TRUE(grown_by(300'000));
+}
+
 TEST_F(FindGrowthTest, LetsTheFirstCyclesRaiseWhatTheyLike) {
   EXPECT_FALSE(after([](MemorySample& sample, std::int64_t cycle) {
     sample.live_blocks += std::min<std::int64_t>(cycle, 2) * 100;

@@ -12,7 +12,7 @@ constexpr std::int64_t operation_block = std::int64_t{64} << 10;
 constexpr std::size_t operations = 8;
 constexpr std::int64_t small_block = 256;
 constexpr std::size_t host_records = 10;
-using HostRecordOfCapture = std::array<std::array<std::byte, 400>, host_records>;
+using HostRecordOfCapture = std::array<std::array<std::byte, 40000>, host_records>;
 
 }  // namespace
 

@@ -369,7 +369,7 @@ constexpr std::array table{
              "64 KiB of device memory are kept for each of a capture's first operations",
              any_graph},
     FaultRow{Fault::f30b_host_record_a_capture, "F30b", growth,
-             "ten host records of 400 bytes are kept for each capture", layers_of_one_rank},
+             "ten host records of 40000 bytes are kept for each capture", layers_of_one_rank},
     FaultRow{Fault::f30c_user_object_kept, "F30c", growth,
              "the user object of a graph is never released", any_graph},
     FaultRow{Fault::f30d_allocation_without_free, "F30d", growth,

@@ -23,6 +23,7 @@ LegMemory::~LegMemory() = default;
 MemorySample sample_memory(const LegMemory& memory, PoolId observations) {
   const PoolStatistics pools = memory.allocator->total_statistics(observations);
   return {.taken = true,
+          .by_driver = memory.device.properties().kind == "cuda",
           .device = memory.device.resource_use(),
           .host = host_use(),
           .live_blocks = pools.live_blocks,

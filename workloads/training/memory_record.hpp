@@ -11,6 +11,7 @@ namespace cgconform::workloads {
 /// What a leg, its device and its process hold at one moment at which nothing runs.
 struct MemorySample {
   bool taken = false;
+  bool by_driver = false;  ///< a GPU's driver allocates on this process's heap, too
   ResourceUse device;
   HostUse host;
   std::int64_t live_blocks = 0;     ///< of all pools but that of observations

@@ -172,7 +172,11 @@ class CudaDevice final : public Device, public SegmentSources {
     std::vector<std::string> notes;
     for (const std::string& warning : nccl_log_.take_warnings())
       notes.push_back("NCCL: " + warning);
-    for (const std::uint64_t xid : nvml_->take_xids()) {
+    // The driver does not say whose Xid it is. Where others use the GPU, only a process whose
+    // context has ended takes it for its own.
+    const std::vector<std::uint64_t> xids = nvml_->take_xids();
+    if (shared_ && !ends_context(category_of(cudaStreamQuery(cudaStreamLegacy)))) return notes;
+    for (const std::uint64_t xid : xids) {
       notes.push_back(fmt::format("driver: Xid {} on {}", xid, properties_.pci_bus_id));
     }
     return notes;
