@@ -12,6 +12,7 @@
 #include "suites/checks/communicator_scenarios.hpp"
 #include "suites/checks/memory_growth.hpp"
 #include "suites/checks/order_scenarios.hpp"
+#include "suites/checks/random_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
 #include "suites/selftest_tampering.hpp"
 #include "suites/selftest_variants.hpp"
@@ -276,6 +277,22 @@ void add_controls(std::vector<SelftestRow>& rows) {
                   .statement = "the first cycle raises memory once, and it stays flat",
                   .scenario = checks::judge_raised_once,
                   .expected = Verdict::pass});
+  rows.push_back({.id = "off/reseed",
+                  .kind = SelftestKind::control,
+                  .statement = "a new seed between replays, and the old one again",
+                  .scenario = checks::judge_reseed,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/saved-random-state",
+                  .kind = SelftestKind::control,
+                  .statement = "random state saved and restored between eager draws and replays",
+                  .scenario = checks::judge_saved_random_state,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/masks-of-ranks",
+                  .kind = SelftestKind::control,
+                  .statement = "two tensor-parallel ranks draw masks of what they share and part",
+                  .scenario = checks::judge_masks_of_ranks,
+                  .scenario_ranks = 2,
+                  .expected = Verdict::pass});
   rows.push_back({.id = "off/recovery",
                   .kind = SelftestKind::control,
                   .statement = "captures that break and are unwound",
@@ -384,6 +401,32 @@ void add_special_faults(std::vector<SelftestRow>& rows) {
                     .guard_pages = "end",
                     .expected = Verdict::fail_illegal_access});
   }
+  for (const workloads::Fault frozen :
+       {workloads::Fault::f07a_offset_by_value, workloads::Fault::f07b_offset_not_advanced,
+        workloads::Fault::f07c_graph_safe_request_dropped}) {
+    const FaultRow& fault = workloads::fault_row(frozen);
+    rows.push_back({.id = fmt::format("{}/reseed", fault.id),
+                    .kind = SelftestKind::fault,
+                    .statement = std::string(fault.injection),
+                    .faults = {frozen},
+                    .scenario = checks::judge_reseed,
+                    .expected = Verdict::fail_rng_state,
+                    .check_id = "NUM-09"});
+    rows.push_back({.id = fmt::format("{}/saved-state", fault.id),
+                    .kind = SelftestKind::fault,
+                    .statement = std::string(fault.injection),
+                    .faults = {frozen},
+                    .scenario = checks::judge_saved_random_state,
+                    .expected = Verdict::fail_rng_state,
+                    .check_id = "NUM-10"});
+  }
+  rows.push_back({.id = "F07/one-stream-on-all-parts",
+                  .kind = SelftestKind::fault,
+                  .statement = "tensor-parallel ranks draw from one stream of random numbers",
+                  .scenario = checks::draw_parts_from_one_stream,
+                  .scenario_ranks = 2,
+                  .expected = Verdict::fail_rng_state,
+                  .check_id = "NUM-11"});
   rows.push_back({.id = "F26/two-communicators",
                   .kind = SelftestKind::fault,
                   .statement = "two graphs on two communicators, launched in the opposite order by "

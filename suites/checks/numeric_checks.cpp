@@ -12,6 +12,7 @@
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/random_scenarios.hpp"
 #include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
 #include "suites/checks/routing_checks.hpp"
@@ -151,6 +152,18 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells_with_dropout,
                       .legs = instrumented_pair,
                       .judge = judge_dropout_masks},
+      CheckDefinition{.id = "NUM-09",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_rng_state,
+                      .scenario = judge_reseed},
+      CheckDefinition{.id = "NUM-10",
+                      .subject = CheckSubject::device_scenario,
+                      .failure = Verdict::fail_rng_state,
+                      .scenario = judge_saved_random_state},
+      CheckDefinition{.id = "NUM-11",
+                      .subject = CheckSubject::gang_scenario,
+                      .failure = Verdict::fail_rng_state,
+                      .scenario = judge_masks_of_ranks},
       CheckDefinition{.id = "NUM-12",
                       .failure = Verdict::fail_rng_recompute,
                       .applies = graph_cells_that_redraw,

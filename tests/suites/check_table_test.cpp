@@ -177,7 +177,10 @@ TEST(Scenarios, OfAGangFailWhereTheCommunicatorIsWrongInGraphs) {
   });
   for (const RankReport& report : reports) {
     for (const CheckResult& check : report.checks) {
-      EXPECT_EQ(check.verdict, Verdict::fail_numeric_mismatch) << check.check_id;
+      const bool communicates_in_graphs = check.check_id != "NUM-11";
+      EXPECT_EQ(check.verdict,
+                communicates_in_graphs ? Verdict::fail_numeric_mismatch : Verdict::pass)
+          << check.check_id;
     }
   }
 }
