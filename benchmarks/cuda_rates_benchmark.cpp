@@ -1,13 +1,16 @@
 // Rates of the workload on a GPU, to be read beside scripts/pytorch_peer.py:
-//   the forward and backward of large layers against the machine's own large GEMM, and
-//   cells a second with exactly the legs that the peer runs, and
-//   the launch of a graph against a bare cudaGraphLaunch.
+//   the forward and backward of large layers against the machine's own large GEMM,
+//   cells a second with exactly the legs that the peer runs, and with legs shared between cells,
+//   and the launch of a graph against a bare cudaGraphLaunch.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,8 +20,10 @@
 #include "suites/checks/device_agreement.hpp"
 #include "suites/comparison.hpp"
 #include "suites/leg_set.hpp"
+#include "suites/shared_legs.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/cuda/cuda_device.hpp"
+#include "workloads/device/host_memory.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/training/leg.hpp"
@@ -152,43 +157,96 @@ workloads::LegRecord run(Device& device, const matrix::Cell& cell,
   return record;
 }
 
-/// Runs the cell afresh, eagerly and from graphs, and compares all that both show: outputs, input
-/// gradients, losses, gradients, weights and optimizer state of every step. Prints cells a second.
-void print_cell_rate(Device& device, bool full_iteration) {
-  constexpr int repeats = 40;
-  const matrix::Cell cell = peer_cell(full_iteration);
-  const auto comparator = suites::create_device_comparator(device);
-  std::uint64_t launches = 0;
-  std::uint64_t compared = 0;
-  std::string phases;
-  const auto once = [&] {
-    phases.clear();
-    suites::ControlledComparator controlled(device, *comparator);
-    suites::LegSet legs(cell, controlled);
+/// Milliseconds by leg and phase, summed up over cells.
+using PhaseSums = std::map<std::string, std::vector<workloads::PhaseTiming>>;
+
+void add_timings(const std::string& leg, const workloads::LegRecord& record, PhaseSums& sums) {
+  std::vector<workloads::PhaseTiming>& known = sums[leg];
+  for (const workloads::PhaseTiming& timing : record.timings) {
+    const auto same = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& other) { return other.phase == timing.phase; });
+    if (same == known.end()) {
+      known.push_back(timing);
+    } else {
+      same->milliseconds += timing.milliseconds;
+    }
+  }
+}
+
+void print_phases(const PhaseSums& sums, int cells) {
+  for (const auto& [leg, timings] : sums) {
+    fmt::print("  {} leg:", leg);
+    for (const workloads::PhaseTiming& timing : timings) {
+      fmt::print(" {} {:.2f}", phase_name(timing.phase), timing.milliseconds / cells);
+    }
+    fmt::print(" ms\n");
+  }
+}
+
+/// What the peer does for one cell: eager leg, graph leg, and a comparison of all that both show:
+/// outputs, input gradients, losses, gradients, weights and optimizer state of every step.
+class PeerCells {
+ public:
+  PeerCells(Device& device, bool full_iteration)
+      : device_(device),
+        cell_(peer_cell(full_iteration)),
+        comparator_(suites::create_device_comparator(device)) {}
+
+  /// Runs the legs afresh, or takes the eager one from `shared` where it is given.
+  void run_one(suites::SharedLegs* shared) {
+    suites::ControlledComparator controlled(device_, *comparator_);
+    suites::LegSet legs(cell_, controlled);
+    const suites::LegOwner owner{.cell = fmt::format("cell {}", cells_++), .seed = 1};
     for (const auto& request : {suites::eager_leg(), suites::graph_leg()}) {
-      workloads::LegRecord record = run(device, cell, request);
-      if (request.kind == workloads::LegKind::eager) launches = record.totals.eager_launches;
-      phases += fmt::format("  {} leg:", suites::leg_name(request));
-      for (const workloads::PhaseTiming& timing : record.timings) {
-        phases += fmt::format(" {} {:.2f}", phase_name(timing.phase), timing.milliseconds);
+      const auto run_leg = [&] { return run(device_, cell_, request); };
+      suites::SourcedLeg leg = shared == nullptr ? suites::SourcedLeg(run_leg())
+                                                 : shared->take(owner, cell_, request, run_leg);
+      if (leg.from.empty()) add_timings(suites::leg_name(request), *leg.record, phases);
+      if (request.kind == workloads::LegKind::eager) {
+        launches = leg.record->totals.eager_launches;
+        eager_legs_run += leg.from.empty() ? 1 : 0;
       }
-      phases += " ms\n";
-      legs.add(request, {.record = std::move(record), .ran = true});
+      legs.add(request, {.leg = std::move(leg), .ran = true});
     }
     const auto& difference = legs.difference(suites::eager_leg(), suites::graph_leg());
     compared = controlled.comparisons();
     if (difference.first() != nullptr) throw Error("the graph leg differs from the eager leg");
-  };
-  once();
+  }
+
+  std::uint64_t launches_a_step() const {
+    return launches / static_cast<std::uint64_t>(cell_.shape.steps);
+  }
+
+  PhaseSums phases;
+  std::uint64_t launches = 0;
+  std::uint64_t compared = 0;
+  int eager_legs_run = 0;
+
+ private:
+  Device& device_;
+  matrix::Cell cell_;
+  std::unique_ptr<suites::TensorComparator> comparator_;
+  int cells_ = 0;
+};
+
+/// Prints cells a second with everything run afresh, or with the eager leg shared between cells.
+void print_cell_rate(Device& device, bool full_iteration, bool shares) {
+  constexpr int repeats = 60;
+  constexpr std::int64_t shared_bytes = std::int64_t{1} << 30;
+  PeerCells(device, full_iteration).run_one(nullptr);  // warms up
+  PeerCells cells(device, full_iteration);
+  suites::SharedLegs shared(device, shared_bytes);
   const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) once();
+  for (int i = 0; i < repeats; ++i) cells.run_one(shares ? &shared : nullptr);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   fmt::print(
-      "cells a second, {}: {:.1f} ({} launches a step in the eager leg, observation "
-      "included; {} tensors compared)\n",
-      full_iteration ? "full iteration" : "graph a layer", repeats / spent.count(),
-      launches / static_cast<std::uint64_t>(cell.shape.steps), compared);
-  fmt::print("{}", phases);
+      "cells a second, {}, {}: {:.1f} ({} eager legs for {} cells, {} launches a step in them, "
+      "observation included; {} tensors compared)\n",
+      full_iteration ? "full iteration" : "graph a layer",
+      shares ? "legs shared between cells" : "nothing shared", repeats / spent.count(),
+      cells.eager_legs_run, repeats, cells.launches_a_step(), cells.compared);
+  fmt::print("  {:.2f} ms a cell, of which:\n", 1e3 * spent.count() / repeats);
+  print_phases(cells.phases, repeats);
 }
 
 void print_layer_rate(Device& device, matrix::ParamsDtype dtype, DType type) {
@@ -216,6 +274,7 @@ int run_all(const std::vector<std::string_view>& parts) {
     fmt::print("this machine has no NVIDIA device: nothing measured\n");
     return 0;
   }
+  workloads::keep_freed_host_memory();  // as a worker
   const auto device = workloads::create_cuda_device({});
   const auto wanted = [&](std::string_view part) {
     for (const std::string_view given : parts) {
@@ -231,8 +290,11 @@ int run_all(const std::vector<std::string_view>& parts) {
   }
   if (wanted("launch")) print_launch_cost(*device);
   if (wanted("cells")) {
-    print_cell_rate(*device, false);
-    print_cell_rate(*device, true);
+    for (const bool shares : {false, true}) {
+      for (const bool full_iteration : {false, true}) {
+        print_cell_rate(*device, full_iteration, shares);
+      }
+    }
   }
   return 0;
 }

@@ -25,6 +25,7 @@
 #include "harness/worker_wrapper.hpp"
 #include "matrix/error.hpp"
 #include "matrix/nearest_name.hpp"
+#include "matrix/scale.hpp"
 
 namespace cgconform::harness {
 namespace {
@@ -83,6 +84,10 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
   app.add_option("--matrix", options.matrix, "built-in matrix or file that says what to run")
       ->type_name("NAME|FILE")
       ->capture_default_str();
+  app.add_option("--scale", options.scale,
+                 "sizes of models and batches: tiny (the matrix's own), small, medium or large; "
+                 "sizes that the matrix names win")
+      ->type_name("SCALE");
   app.add_option("--filter", options.filter,
                  "run the cells that an expression selects: 'impl=local & pp>1 & !recompute=full'")
       ->type_name("EXPR");
@@ -187,7 +192,7 @@ void parse(CLI::App& app, int argc, const char* const* argv) {
 }
 
 void check_contradictions(const CLI::App& app, const RunOptions& options) {
-  constexpr std::array<std::pair<const char*, const char*>, 12> contradictions{{
+  constexpr std::array<std::pair<const char*, const char*>, 13> contradictions{{
       {"--list", "--dry-run"},
       {"--list", "--report"},
       {"--list", "--force"},
@@ -198,6 +203,7 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
       {"--resume", "--list"},
       {"--resume", "--dry-run"},
       {"--mock", "--matrix"},
+      {"--mock", "--scale"},
       {"--mock", "--filter"},
       {"--mock", "--cell"},
   }};
@@ -206,8 +212,8 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
       throw InputError(fmt::format("{} and {} contradict each other; leave one out", one, other));
     }
   }
-  for (const char* option : {"--matrix", "--filter", "--cell", "--mock", "--list", "--dry-run",
-                             "--fault", "--sabotage"}) {
+  for (const char* option : {"--matrix", "--scale", "--filter", "--cell", "--mock", "--list",
+                             "--dry-run", "--fault", "--sabotage"}) {
     if (options.selftest && app.count(option) > 0) {
       throw InputError(fmt::format("selftest has cells of its own; leave {} out", option));
     }
@@ -286,6 +292,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   if (argc > 0) line.options.program = argv[0];
   check_contradictions(app, line.options);
   check_numbers(line.options, raw);
+  if (app.count("--scale") > 0) line.options.scale = matrix::checked_scale(line.options.scale);
   line.options.seed = seed_from(raw.seed);
   line.options.selection = read_selection(app, raw.selection, line.options.selftest);
   line.options.device = chosen("--device", raw.device, device_choices);

@@ -16,6 +16,7 @@
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
 #include "harness/worker_process.hpp"
+#include "workloads/device/host_memory.hpp"
 
 int main(int argc, char** argv) {
   using namespace cgconform::harness;
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
     const Lifeline lifeline(worker_channel_descriptor);
     ControlChannel channel{FileDescriptor(worker_channel_descriptor)};
     ProgressBoard board(board_file.layout());
+    cgconform::workloads::keep_freed_host_memory();
     WorkerLink link(channel);
     TrainingExecutor executor(link, board);
     return run_worker(link, board, executor, build_identity());

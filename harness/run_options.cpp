@@ -50,6 +50,7 @@ std::string_view guard_pages_name(GuardPagesChoice choice) {
 std::vector<std::string> deciding_options(const RunOptions& options) {
   std::vector<std::string> lines{
       fmt::format("matrix={}", options.matrix),
+      fmt::format("scale={}", options.scale),
       fmt::format("filter={}", effective_filter(options)),
       fmt::format("seed={}", options.seed),
       fmt::format("device={}", device_choice_name(options.device)),
@@ -104,6 +105,7 @@ std::string reproducer_line(const RunOptions& options, const std::string& device
   if (mock.empty()) {
     line += fmt::format(" --matrix {} --cell {} --seed {} --device {}",
                         shell_quoted(options.matrix), cell_hash, options.seed, device);
+    if (!options.scale.empty()) line += fmt::format(" --scale {}", options.scale);
   } else {
     line += fmt::format(" --mock {}", shell_quoted(fmt::format("[{}]", mock)));
   }

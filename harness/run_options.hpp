@@ -19,6 +19,7 @@ enum class GuardPagesChoice : std::uint8_t { off, end, start };
 /// What the command line asks a run to do.
 struct RunOptions {
   std::string matrix = "smoke";
+  std::string scale;  ///< of its cells; empty for the matrix's own
   std::string filter;
   std::vector<std::string> cells;  ///< ids or hashes; empty for all
   std::uint64_t seed = 1;

@@ -132,7 +132,7 @@ std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
   plan_options.device = device;
   plan_options.gpus_shared = gpus_shared;
   plan_options.allow_empty = selection.allow_empty;
-  matrix::Matrix matrix = matrix::load_matrix(options.matrix);
+  matrix::Matrix matrix = matrix::load_matrix(options.matrix, options.scale);
   RunOptions of_matrix = options;
   std::erase_if(of_matrix.cells, is_scenario);
   // A cell that is named is meant whether a strategy would choose it or not.

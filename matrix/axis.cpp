@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "matrix/axis_parsers.hpp"
+#include "matrix/scale.hpp"
 
 namespace cgconform::matrix {
 namespace {
@@ -236,6 +237,14 @@ std::vector<AxisDefinition> make_axis_table() {
        .default_token = "32",
        .examples = {"32", "64"},
        .parse = shape_count<&WorkloadShape::vocab_size, 2>},
+      {.name = "scale",
+       .aliases = {},
+       .fields = {},
+       .summary = "sizes of the model and its batches, where the matrix names none; tiny: its own",
+       .default_token = own_scale,
+       .examples = {"tiny", "small", "medium", "large"},
+       .closed = true,
+       .parse = parse_scale},
   };
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "matrix/enum_names.hpp"
+#include "matrix/scale.hpp"
 
 namespace cgconform::matrix {
 namespace {
@@ -247,6 +248,14 @@ std::optional<AxisValue> parse_graphed_layers(std::string_view token) {
   if (entry == nullptr) return std::nullopt;
   return AxisValue{std::string(token), std::nullopt,
                    [value = entry->value](Cell& cell) { cell.shape.graphed_layers = value; }};
+}
+
+std::optional<AxisValue> parse_scale(std::string_view token) {
+  if (token == own_scale) return AxisValue{std::string(token), std::nullopt, [](Cell&) {}};
+  const Scale* scale = find_scale(token);
+  if (scale == nullptr) return std::nullopt;
+  return AxisValue{std::string(token), std::nullopt,
+                   [scale](Cell& cell) { apply_scale(cell, *scale, {}); }};
 }
 
 std::optional<AxisValue> parse_dropout(std::string_view token) {

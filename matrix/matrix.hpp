@@ -37,12 +37,13 @@ struct Matrix {
   Limits limits;
 };
 
-/// Reads a matrix from JSON text; `source` names it in messages. Throws InputError that names the
-/// source, the place in it, the reason and the nearest valid choice.
-Matrix read_matrix(std::string_view text, std::string_view source);
+/// Reads a matrix from JSON text; `source` names it in messages. A `scale` gives its cells the
+/// sizes of that scale where the matrix names none; empty for the scale of the matrix. Throws
+/// InputError that names the source, the place in it, the reason and the nearest valid choice.
+Matrix read_matrix(std::string_view text, std::string_view source, std::string_view scale = {});
 
 /// A built-in matrix by name, else the file of that path. Throws InputError.
-Matrix load_matrix(const std::string& name_or_path);
+Matrix load_matrix(const std::string& name_or_path, std::string_view scale = {});
 
 /// A matrix compiled into the program.
 struct BuiltinMatrix {

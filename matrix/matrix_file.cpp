@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,15 +18,18 @@
 #include "matrix/json_document.hpp"
 #include "matrix/matrix.hpp"
 #include "matrix/nearest_name.hpp"
+#include "matrix/scale.hpp"
 
 namespace cgconform::matrix {
 namespace {
 
-constexpr std::array<std::string_view, 9> known_keys{"name",     "description", "axes",
-                                                     "defaults", "include",     "exclude",
-                                                     "strategy", "limits",      "checks"};
+constexpr std::array<std::string_view, 10> known_keys{
+    "name",    "description", "axes",     "defaults", "tiny",
+    "include", "exclude",     "strategy", "limits",   "checks"};
 constexpr std::array<std::string_view, 2> known_limits{"max_ranks", "deadline_seconds"};
 constexpr std::array<std::string_view, 3> known_strategies{"exhaustive", "pairwise", "t-wise:N"};
+
+constexpr const char* scale_axis = "scale";
 
 /// Value of an axis that the matrix does not list while its defaults set fields of it one by one.
 constexpr std::string_view mixed_token = "mixed";
@@ -33,13 +37,18 @@ constexpr std::string_view mixed_token = "mixed";
 /// Reads one matrix; holds what the parts of a file share.
 class MatrixReader {
  public:
-  MatrixReader(std::string_view text, std::string_view source)
-      : source_(source), builder_(source), document_(parse_json_document(text, source)) {
+  /// An empty `scale` leaves the matrix as it is written.
+  MatrixReader(std::string_view text, std::string_view source, std::string_view scale)
+      : source_(source),
+        builder_(source),
+        document_(parse_json_document(text, source)),
+        scale_(scale) {
     matrix_.source = std::string(source);
   }
 
   Matrix read() {
     if (!document_.is_object()) builder_.fail("top level", "expected an object");
+    choose_scale();
     for (const auto& item : document_.items()) {
       if (std::find(known_keys.begin(), known_keys.end(), item.key()) == known_keys.end()) {
         builder_.fail("top level", fmt::format("unknown key '{}'{}", item.key(),
@@ -74,10 +83,51 @@ class MatrixReader {
     return document_[key];
   }
 
+  /// The scale of the command line, as if the matrix had it as its only one.
+  void choose_scale() {
+    if (scale_.empty()) return;
+    for (const char* key : {"axes", "defaults"}) {
+      if (!object(key).contains(scale_axis)) continue;
+      builder_.fail(fmt::format("{}.{}", key, scale_axis),
+                    "the matrix chooses its scale itself; leave --scale out");
+    }
+    document_["axes"][scale_axis] = nlohmann::json::array({scale_});
+  }
+
+  /// The fields that the matrix sets by name, at any scale.
+  std::set<std::string, std::less<>> given_fields() const {
+    std::set<std::string, std::less<>> given;
+    const auto add = [&](const std::string& name) {
+      const AxisDefinition* row = find_axis_definition(name);
+      if (row != nullptr) given.insert(row->fields.begin(), row->fields.end());
+      given.emplace(canonical_axis_name(name));
+    };
+    for (const auto& [name, value] : object("defaults").items()) add(name);
+    for (const auto& [name, values] : object("axes").items()) {
+      add(name);
+      if (!values.is_object()) continue;
+      for (const auto& [token, assignments] : values.items()) {
+        if (!assignments.is_object()) continue;
+        for (const auto& [field, value] : assignments.items()) add(field);
+      }
+    }
+    return given;
+  }
+
+  /// A scale gives way to what the matrix sets by name.
+  void give_way(AxisValue& value) const {
+    const Scale* scale = find_scale(value.token);
+    if (scale == nullptr) return;
+    value.apply = [scale, given = given_fields()](Cell& cell) { apply_scale(cell, *scale, given); };
+  }
+
   void read_axes() {
     std::map<std::string, Axis> listed;
     for (const auto& [name, values] : object("axes").items()) {
       Axis axis = builder_.build(name, values);
+      if (axis.name == scale_axis) {
+        for (AxisValue& value : axis.values) give_way(value);
+      }
       const std::string canonical = axis.name;
       if (!listed.emplace(canonical, std::move(axis)).second) {
         builder_.fail(fmt::format("axes.{}", name),
@@ -136,8 +186,25 @@ class MatrixReader {
   /// first two kinds are applied to the base cell in the order of the table, then by field name.
   std::map<std::string, AxisValue> read_defaults(const std::map<std::string, Axis>& listed) {
     std::map<std::string, AxisValue> defaults;
-    for (const auto& [name, json] : object("defaults").items()) {
-      const std::string place = fmt::format("defaults.{}", name);
+    read_defaults_of("tiny", listed, defaults);
+    read_defaults_of("defaults", listed, defaults);
+    for (const AxisDefinition& definition : axis_table()) {
+      if (const auto found = defaults.find(std::string(definition.name)); found != defaults.end()) {
+        found->second.apply(matrix_.base);
+      }
+    }
+    for (const auto& [name, value] : defaults) {
+      if (find_axis_definition(name) == nullptr && !canonical_axis_name(name).empty()) {
+        value.apply(matrix_.base);
+      }
+    }
+    return defaults;
+  }
+
+  void read_defaults_of(const std::string& key, const std::map<std::string, Axis>& listed,
+                        std::map<std::string, AxisValue>& defaults) const {
+    for (const auto& [name, json] : object(key).items()) {
+      const std::string place = fmt::format("{}.{}", key, name);
       const auto composite = listed.find(name);
       AxisValue value;
       std::string canonical(canonical_axis_name(name));
@@ -151,22 +218,12 @@ class MatrixReader {
         value = composite->second.values[static_cast<std::size_t>(index)];
       } else {
         value = builder_.value(name, json, place);
+        if (canonical == scale_axis) give_way(value);
       }
       if (!defaults.emplace(canonical, std::move(value)).second) {
         builder_.fail(place, fmt::format("the default of '{}' is given twice", canonical));
       }
     }
-    for (const AxisDefinition& definition : axis_table()) {
-      if (const auto found = defaults.find(std::string(definition.name)); found != defaults.end()) {
-        found->second.apply(matrix_.base);
-      }
-    }
-    for (const auto& [name, value] : defaults) {
-      if (find_axis_definition(name) == nullptr && !canonical_axis_name(name).empty()) {
-        value.apply(matrix_.base);
-      }
-    }
-    return defaults;
   }
 
   /// Two axes that set one field would make cells whose id lies about their configuration.
@@ -255,21 +312,23 @@ class MatrixReader {
   std::string source_;
   AxisBuilder builder_;
   nlohmann::json document_;
+  std::string scale_;
   Matrix matrix_;
 };
 
 }  // namespace
 
-Matrix read_matrix(std::string_view text, std::string_view source) {
-  return MatrixReader(text, source).read();
+Matrix read_matrix(std::string_view text, std::string_view source, std::string_view scale) {
+  return MatrixReader(text, source, scale).read();
 }
 
-Matrix load_matrix(const std::string& name_or_path) {
+Matrix load_matrix(const std::string& name_or_path, std::string_view scale) {
   const std::vector<BuiltinMatrix> builtin = builtin_matrices();
   std::vector<std::string_view> names;
   for (const BuiltinMatrix& matrix : builtin) {
     if (matrix.name == name_or_path) {
-      Matrix result = read_matrix(matrix.text, fmt::format("built-in matrix {}", matrix.name));
+      Matrix result =
+          read_matrix(matrix.text, fmt::format("built-in matrix {}", matrix.name), scale);
       return result;
     }
     names.push_back(matrix.name);
@@ -281,7 +340,7 @@ Matrix load_matrix(const std::string& name_or_path) {
                                  name_or_path, nearest_hint(name_or_path, names)));
   }
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  return read_matrix(text, name_or_path);
+  return read_matrix(text, name_or_path, scale);
 }
 
 }  // namespace cgconform::matrix

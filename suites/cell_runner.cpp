@@ -68,9 +68,9 @@ std::optional<LegFailure> run_legs(const matrix::Cell& cell, const CellPlan& pla
   for (const LegRequest& request : plan.legs) {
     LegState state;
     if (!failure) {
-      state.record = run_leg(cell, request);
+      state.leg = run_leg(cell, request);
       state.ran = true;
-      const LegOutcome outcome = outcome_of(state.record);
+      const LegOutcome outcome = outcome_of(state.record());
       if (workloads::ends_context(outcome.category)) {
         failure = LegFailure{request, outcome, rank_in(gang)};
         legs.add(request, std::move(state));

@@ -8,18 +8,17 @@
 #include "matrix/cell.hpp"
 #include "suites/check.hpp"
 #include "suites/comparison.hpp"
+#include "suites/leg_set.hpp"
 #include "suites/result_record.hpp"
 #include "workloads/device/communicator.hpp"
 #include "workloads/device/device.hpp"
-#include "workloads/training/leg_record.hpp"
 #include "workloads/training/leg_request.hpp"
 
 namespace cgconform::suites {
 
-/// Runs one leg of a cell on this rank. What else it needs (gang, seed, switches) is bound by the
-/// caller and unknown to the suites.
-using LegSource =
-    std::function<workloads::LegRecord(const matrix::Cell&, const workloads::LegRequest&)>;
+/// Runs one leg of a cell on this rank, or gives one that an earlier cell ran. What else it needs
+/// (gang, seed, switches) is bound by the caller and unknown to the suites.
+using LegSource = std::function<SourcedLeg(const matrix::Cell&, const workloads::LegRequest&)>;
 
 /// What a cell runs on: one rank of a gang.
 struct CellEnvironment {

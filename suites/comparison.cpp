@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -116,16 +117,22 @@ ControlledComparator::~ControlledComparator() = default;
 std::vector<Comparison> ControlledComparator::compare(std::span<const ComparisonPair> pairs,
                                                       const Tolerance& tolerance) {
   if (pairs.empty()) return {};
-  const DType dtype = pairs.front().expected.dtype;
+  std::set<DType> types;
+  for (const ComparisonPair& pair : pairs) types.insert(pair.expected.dtype);
   std::vector<ComparisonPair> batch(pairs.begin(), pairs.end());
-  batch.push_back(pairs_->different(dtype));
-  batch.push_back(pairs_->equal(dtype));
+  for (const DType dtype : types) {
+    batch.push_back(pairs_->different(dtype));
+    batch.push_back(pairs_->equal(dtype));
+  }
   std::vector<Comparison> outcomes = comparator_.compare(batch, tolerance);
   if (outcomes.size() != batch.size()) {
     throw InternalError(
         fmt::format("the comparator gave {} outcomes for {} pairs", outcomes.size(), batch.size()));
   }
-  judge_controls(std::span(outcomes).subspan(pairs.size()));
+  constexpr std::size_t controls_a_type = 2;
+  for (std::size_t control = pairs.size(); control < outcomes.size(); control += controls_a_type) {
+    judge_controls(std::span(outcomes).subspan(control, controls_a_type));
+  }
   outcomes.resize(pairs.size());
   comparisons_ += pairs.size();
   return outcomes;

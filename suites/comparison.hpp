@@ -51,8 +51,8 @@ std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& de
 /// A comparator that says equal without looking: the sabotage that every cell's control must catch.
 std::unique_ptr<TensorComparator> create_equal_saying_comparator();
 
-/// A comparator with its own control: every batch carries one pair known to differ and one known to
-/// be equal, through the same call as the real pairs.
+/// A comparator with its own control: every batch carries, for each type in it, one pair known to
+/// differ and one known to be equal, through the same call as the real pairs.
 class ControlledComparator {
  public:
   ControlledComparator(workloads::Device& device, TensorComparator& comparator);
@@ -64,7 +64,7 @@ class ControlledComparator {
   std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
                                   const Tolerance& tolerance);
 
-  /// Batches whose control was judged.
+  /// Controls judged so far: one for each type of a batch.
   std::uint64_t controls() const { return controls_; }
   /// Real pairs compared so far.
   std::uint64_t comparisons() const { return comparisons_; }

@@ -6,7 +6,7 @@
 
 #include "suites/comparison.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
-#include "workloads/ops/verification.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -65,8 +65,8 @@ Groups groups_of(std::span<const ComparisonPair> pairs) {
   return groups;
 }
 
-/// Launches one comparison a pair and fetches all outcomes with a single download. Parts of wholes
-/// that are equal are not compared one by one.
+/// Compares all pairs of a type in one call and fetches all outcomes with a single download. Parts
+/// of wholes that are equal are not compared one by one.
 class DeviceComparator final : public TensorComparator {
  public:
   explicit DeviceComparator(workloads::Device& device)
@@ -111,26 +111,36 @@ class DeviceComparator final : public TensorComparator {
     const CompareParams params{.bitwise = tolerance.bitwise(),
                                .relative = tolerance.relative,
                                .absolute = tolerance.absolute};
-    const auto count = static_cast<std::int64_t>(pairs.size());
-    const Buffer outcomes(allocator_, *stream_, workloads::default_pool, DType::uint8,
-                          Shape{count, outcome_bytes}, "comparison outcomes");
-    stream_->fill(outcomes.view(), 0, "comparison outcomes");
-    auto* first = static_cast<std::byte*>(outcomes.view().data);
+    std::map<DType, std::vector<std::size_t>> by_type;
+    std::size_t count = 0;
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       if (!comparable(pairs[i])) continue;
-      const TensorView outcome{first + i * sizeof(CompareOutcome), DType::uint8,
-                               Shape{outcome_bytes}};
-      workloads::compare(*stream_, outcome, pairs[i].expected, pairs[i].actual, params,
-                         "comparison");
+      by_type[pairs[i].expected.dtype].push_back(i);
+      ++count;
     }
-    std::vector<CompareOutcome> fetched(pairs.size());
-    stream_->download(fetched.data(), outcomes.view());
-
     std::vector<Comparison> comparisons;
     comparisons.reserve(pairs.size());
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      comparisons.push_back(comparable(pairs[i]) ? from_outcome(fetched[i]) : wholly_bad(pairs[i]));
+    for (const ComparisonPair& pair : pairs) comparisons.push_back(wholly_bad(pair));
+    if (count == 0) return comparisons;
+
+    const Buffer outcomes(allocator_, *stream_, workloads::default_pool, DType::uint8,
+                          Shape{static_cast<std::int64_t>(count), outcome_bytes},
+                          "comparison outcomes");
+    std::int64_t row = 0;
+    std::vector<std::size_t> order;
+    for (const auto& [type, indices] : by_type) {
+      std::vector<workloads::TensorPair> operands;
+      operands.reserve(indices.size());
+      for (const std::size_t i : indices) operands.push_back({pairs[i].expected, pairs[i].actual});
+      const auto rows = static_cast<std::int64_t>(indices.size());
+      workloads::compare_pairs(*stream_, workloads::rows_of(outcomes.view(), row, rows), operands,
+                               params, "comparison");
+      row += rows;
+      order.insert(order.end(), indices.begin(), indices.end());
     }
+    std::vector<CompareOutcome> fetched(count);
+    stream_->download(fetched.data(), outcomes.view());
+    for (std::size_t i = 0; i < count; ++i) comparisons[order[i]] = from_outcome(fetched[i]);
     return comparisons;
   }
 

@@ -54,8 +54,8 @@ class ControlLegs {
   }
 
   void move_into(LegSet& legs) {
-    legs.add(eager_leg(), {.record = std::move(right_), .ran = true});
-    legs.add(eager_repeat_leg(), {.record = std::move(wrong_), .ran = true});
+    legs.add(eager_leg(), {.leg = std::move(right_), .ran = true});
+    legs.add(eager_repeat_leg(), {.leg = std::move(wrong_), .ran = true});
   }
 
  private:

@@ -1,9 +1,11 @@
 #include "suites/leg_set.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <array>
+#include <unordered_map>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "matrix/error.hpp"
 
@@ -22,22 +24,37 @@ constexpr std::uint64_t plain_replay_seed = 1;
 constexpr std::uint64_t instrumented_replay_seed = 2;
 constexpr std::uint64_t timed_replay_seed = 3;
 
-using ObservationKey = std::tuple<ObservedQuantity, std::int32_t, std::int32_t, std::int32_t, bool,
-                                  std::string, std::int32_t>;
+/// Identifies an observation across legs: what, where, and the how manieth of the same.
+struct ObservationKey {
+  const Observation* observation = nullptr;
+  std::int32_t occurrence = 0;
 
-/// Identifies observations across legs: what, where, and the how manieth of the same.
+  bool operator==(const ObservationKey& other) const {
+    return occurrence == other.occurrence && observation->quantity == other.observation->quantity &&
+           observation->where == other.observation->where;
+  }
+};
+
+struct ObservationKeyHash {
+  std::size_t operator()(const ObservationKey& key) const {
+    const TensorLocation& where = key.observation->where;
+    const std::array<std::int32_t, 6> numbers{static_cast<std::int32_t>(key.observation->quantity),
+                                              where.step,
+                                              where.microbatch,
+                                              where.layer,
+                                              static_cast<std::int32_t>(where.validation),
+                                              key.occurrence};
+    return XXH3_64bits_withSeed(where.tensor.data(), where.tensor.size(),
+                                XXH3_64bits(numbers.data(), sizeof(numbers)));
+  }
+};
+
 std::vector<ObservationKey> keys_of(std::span<const Observation> observations) {
-  std::map<ObservationKey, std::int32_t> seen;
+  std::unordered_map<ObservationKey, std::int32_t, ObservationKeyHash> seen(observations.size());
   std::vector<ObservationKey> keys;
   keys.reserve(observations.size());
   for (const Observation& observation : observations) {
-    const TensorLocation& where = observation.where;
-    ObservationKey key{
-        observation.quantity, where.step, where.microbatch, where.layer, where.validation,
-        where.tensor,         0};
-    const std::int32_t occurrence = seen[key]++;
-    std::get<6>(key) = occurrence;
-    keys.push_back(std::move(key));
+    keys.push_back({&observation, seen[{&observation, 0}]++});
   }
   return keys;
 }
@@ -179,7 +196,7 @@ const LegState& LegSet::state(const LegRequest& request) const {
 }
 
 const workloads::LegRecord& LegSet::record(const LegRequest& request) const {
-  return state(request).record;
+  return state(request).record();
 }
 
 const LegDifference& LegSet::difference(const LegRequest& expected, const LegRequest& actual) {
@@ -190,12 +207,15 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
   const auto& actual_observations = record(actual).observations;
   const auto expected_keys = keys_of(expected_observations);
   const auto actual_keys = keys_of(actual_observations);
-  std::map<ObservationKey, std::size_t> actual_index;
+  std::unordered_map<ObservationKey, std::size_t, ObservationKeyHash> actual_index(
+      actual_keys.size());
   for (std::size_t i = 0; i < actual_keys.size(); ++i) actual_index.emplace(actual_keys[i], i);
 
   const bool sees_inside_graphs = actual.kind == LegKind::eager || actual.instrumented;
   LegDifference difference;
-  std::map<workloads::DType, std::vector<std::pair<std::size_t, ComparisonPair>>> by_dtype;
+  // Types with tolerances of their own are batches of their own.
+  const bool close_is_enough = order_changing_reason(cell_) != nullptr;
+  std::map<workloads::DType, std::vector<std::pair<std::size_t, ComparisonPair>>> batches;
   std::vector<bool> matched(actual_keys.size(), false);
   for (std::size_t i = 0; i < expected_keys.size(); ++i) {
     const Observation& observation = expected_observations[i];
@@ -209,7 +229,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
       matched[found->second] = true;
       const workloads::Snapshot& expected_snapshot = observation.snapshot;
       const workloads::Snapshot& actual_snapshot = actual_observations[found->second].snapshot;
-      by_dtype[expected_snapshot.view().dtype].emplace_back(
+      batches[close_is_enough ? expected_snapshot.view().dtype : workloads::DType{}].emplace_back(
           difference.outcomes.size(),
           ComparisonPair{expected_snapshot.view(), actual_snapshot.view(),
                          expected_snapshot.whole(), actual_snapshot.whole()});
@@ -223,8 +243,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
                                    .missing_in_expected = true});
   }
 
-  const bool close_is_enough = order_changing_reason(cell_) != nullptr;
-  for (const auto& [dtype, indexed_pairs] : by_dtype) {
+  for (const auto& [dtype, indexed_pairs] : batches) {
     std::vector<ComparisonPair> pairs;
     pairs.reserve(indexed_pairs.size());
     for (const auto& [index, pair] : indexed_pairs) pairs.push_back(pair);

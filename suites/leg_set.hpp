@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,13 +40,30 @@ workloads::LegRequest other_pools_leg();
 /// `eager`, `eager repeat`, `graph instrumented`, ...: a leg in messages.
 std::string leg_name(const workloads::LegRequest& request);
 
+/// What a leg left behind, and where it was run.
+struct SourcedLeg {
+  // NOLINTNEXTLINE(google-explicit-constructor): a record is a leg that the cell ran itself
+  SourcedLeg(workloads::LegRecord ran) : SourcedLeg(share(std::move(ran))) {}
+  explicit SourcedLeg(std::shared_ptr<const workloads::LegRecord> kept, std::string cell = {})
+      : record(std::move(kept)), from(std::move(cell)) {}
+
+  std::shared_ptr<const workloads::LegRecord> record;
+  std::string from;  ///< id of the cell that ran it; empty for the cell itself
+
+ private:
+  static std::shared_ptr<const workloads::LegRecord> share(workloads::LegRecord record) {
+    return std::make_shared<const workloads::LegRecord>(std::move(record));
+  }
+};
+
 /// The state of a leg on this rank and its peers.
 struct LegState {
-  workloads::LegRecord record;
+  SourcedLeg leg{workloads::LegRecord{}};
   bool ran = false;                       ///< false where an earlier leg failed on some rank
   std::string peer_error;                 ///< of the first rank that failed, other than this one
   std::vector<std::uint64_t> topologies;  ///< of the leg's graphs, by rank of the gang
-  bool complete() const { return ran && record.error.empty() && peer_error.empty(); }
+  const workloads::LegRecord& record() const { return *leg.record; }
+  bool complete() const { return ran && record().error.empty() && peer_error.empty(); }
 };
 
 /// One observation that both legs made, or only one of them.

@@ -77,9 +77,9 @@ void measure_memory(const LegSet& legs, RankReport& report) {
   for (const auto& [request, state] : legs.all()) {
     if (!state.ran || !is_measured(request)) continue;
     const std::string name = leg_name(request);
-    measure_leg(name, state.record, report);
+    measure_leg(name, state.record(), report);
     if (request.kind == LegKind::graph && eager != legs.all().end()) {
-      measure_graphs(eager->second.record, state.record, name, report);
+      measure_graphs(eager->second.record(), state.record(), name, report);
     }
   }
 }

@@ -216,6 +216,7 @@ json to_json(const RankReport& report) {
       {"measurements", numbers_to_json(report.measurements)},
       {"cell_digest", report.cell_digest},
   };
+  if (!report.shared_legs.empty()) object["shared_legs"] = report.shared_legs;
   if (report.abnormal_end) object["abnormal_end"] = to_json(*report.abnormal_end);
   return object;
 }
@@ -236,6 +237,7 @@ RankReport rank_report_from_json(const json& object) {
   report.phase_milliseconds = numbers_from_json(reader, "phase_milliseconds");
   report.measurements = numbers_from_json(reader, "measurements");
   reader.read("cell_digest", report.cell_digest);
+  if (reader.has("shared_legs")) reader.read("shared_legs", report.shared_legs);
   if (reader.has("abnormal_end")) {
     report.abnormal_end = abnormal_end_from_json(reader.field("abnormal_end"));
   }

@@ -61,6 +61,8 @@ struct RankReport {
   std::uint64_t comparisons = 0;
   std::map<std::string, double> phase_milliseconds;
   std::map<std::string, double> measurements;  ///< bytes, counts and times by name
+  /// Legs that an earlier cell had run, by name, and the id of that cell.
+  std::map<std::string, std::string> shared_legs;
   std::string cell_digest;  ///< of configuration and plan, equal on all ranks of the gang
   friend bool operator==(const RankReport&, const RankReport&) = default;
 };

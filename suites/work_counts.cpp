@@ -48,7 +48,11 @@ void note_times(const workloads::LegRequest& request, const workloads::LegRecord
 void count_work(const matrix::Cell& cell, const LegSet& legs,
                 const ControlledComparator& comparator, RankReport& report) {
   for (const auto& [request, state] : legs.all()) {
-    const workloads::LegRecord& record = state.record;
+    const workloads::LegRecord& record = state.record();
+    if (!state.leg.from.empty()) {
+      report.shared_legs[leg_name(request)] = state.leg.from;
+      continue;
+    }
     for (const workloads::PhaseTiming& timing : record.timings) {
       report.phase_milliseconds[std::string(workloads::phase_name(timing.phase))] +=
           timing.milliseconds;
@@ -89,11 +93,11 @@ CheckResult judge_work(const matrix::Cell& cell, const LegSet& legs, const RankR
     graph_leg_seen = true;
     const std::string name = leg_name(request);
     const bool in_cycles =
-        std::any_of(state.record.cycles.begin(), state.record.cycles.end(),
+        std::any_of(state.record().cycles.begin(), state.record().cycles.end(),
                     [](const workloads::CycleRecord& cycle) { return cycle.captures > 0; });
-    if (state.record.graphs.empty() && !in_cycles)
+    if (state.record().graphs.empty() && !in_cycles)
       return fail(fmt::format("the {} leg captured nothing", name));
-    if (state.record.totals.graph_launches == 0) {
+    if (state.record().totals.graph_launches == 0) {
       return fail(fmt::format("the {} leg replayed nothing", name));
     }
   }

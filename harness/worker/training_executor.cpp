@@ -1,5 +1,7 @@
 #include "harness/worker/training_executor.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <fstream>
 #include <string>
@@ -58,6 +60,22 @@ void attach_notes(const std::vector<std::string>& notes, RankReport& report) {
   std::string& detail =
       report.checks[static_cast<std::size_t>(deciding - report.checks.data())].detail;
   for (const std::string& note : notes) detail += fmt::format("; {}", note);
+}
+
+/// What the process of an assignment has beside its cell.
+std::string environment_text(const Assignment& assignment) {
+  std::string text = "guard pages " + assignment.guard_pages;
+  for (const auto& [name, value] : assignment.environment) {
+    text += fmt::format("\n{}={}", name, value);
+  }
+  return text;
+}
+
+/// Kept legs may take a small part of the device's memory.
+std::int64_t bytes_for_shared_legs(const workloads::Device& device) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  constexpr std::int64_t part = 16;
+  return std::min(most, device.properties().memory_bytes / part);
 }
 
 RankReport failed_report(const Assignment& assignment, Verdict verdict, std::string detail) {
@@ -120,9 +138,17 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
       .sabotage = sabotage,
       .progress = &progress_,
   };
+  const suites::LegOwner owner{.cell = assignment.name.id,
+                               .seed = assignment.seed,
+                               .gang = assignment.gang,
+                               .environment = environment_text(assignment),
+                               .communicator = gang};
+  const bool shares =
+      assignment.faults.empty() && sabotage == Sabotage::none && assignment.mishap.empty();
   const suites::LegSource run_leg = [&](const matrix::Cell& cell,
                                         const workloads::LegRequest& request) {
-    return workloads::run_leg(cell, request, environment);
+    const auto run = [&] { return workloads::run_leg(cell, request, environment); };
+    return shares ? shared_legs_->take(owner, cell, request, run) : suites::SourcedLeg(run());
   };
   const auto comparator = make_comparator(device(), sabotage);
   suites::CellRunOptions options;
@@ -186,6 +212,7 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
   }
   device_ =
       workloads::with_guard_pages(std::move(device_), placement_named(assignment.guard_pages));
+  shared_legs_ = std::make_unique<suites::SharedLegs>(*device_, bytes_for_shared_legs(*device_));
   const workloads::AddressRange arena = device_->segment_source().range();
   board_.set_arena(arena.begin, arena.begin + arena.bytes);
 }

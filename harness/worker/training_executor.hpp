@@ -8,6 +8,7 @@
 #include "harness/worker/mishap.hpp"
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
+#include "suites/shared_legs.hpp"
 #include "workloads/device/device.hpp"
 #include "workloads/lifecycle/communicator_keeper.hpp"
 
@@ -38,6 +39,7 @@ class TrainingExecutor final : public CellExecutor {
   ProgressBoard& board_;
   MishapSink progress_;  ///< what the workload tells of itself, on its way to the board
   std::unique_ptr<workloads::Device> device_;
+  std::unique_ptr<suites::SharedLegs> shared_legs_;  ///< on the device
   std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
   workloads::CommunicatorKeeper keeper_;
 };

@@ -81,7 +81,7 @@ CheckResult judge_capture_calls(JudgeContext& context) {
     const LegState& state = context.legs.state(request);
     if (!state.ran) continue;
     const std::string leg = leg_name(request);
-    for (const CaptureAudit& audit : state.record.captures) {
+    for (const CaptureAudit& audit : state.record().captures) {
       if (audit.first_failure != ErrorCategory::success) {
         return fail(Verdict::fail_capture, leg,
                     fmt::format("'{}': {} failed with {} ({})", audit.graph,
@@ -106,10 +106,10 @@ CheckResult judge_capture_calls(JudgeContext& context) {
       }
       calls += audit.calls;
     }
-    if (state.record.captures.size() < state.record.graphs.size()) {
+    if (state.record().captures.size() < state.record().graphs.size()) {
       return fail(Verdict::fail_capture, leg,
-                  fmt::format("{} graphs, {} audited captures", state.record.graphs.size(),
-                              state.record.captures.size()));
+                  fmt::format("{} graphs, {} audited captures", state.record().graphs.size(),
+                              state.record().captures.size()));
     }
   }
   if (calls == 0) return {.verdict = Verdict::fail_coverage, .detail = "nothing was captured"};

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -212,6 +213,69 @@ TEST(Checksum, ChangesWithOrderAndLength) {
 
 TEST(Checksum, TellsZerosOfOtherSignApart) {
   EXPECT_NE(checksum_of<float>({0.0F}), checksum_of<float>({-0.0F}));
+}
+
+TEST(ManyTensorsInACall, AreComparedAsOneByOne) {
+  HostTensor<float> one(Shape{3}, {1, 2, 3});
+  HostTensor<float> other(Shape{3}, {1, 2, 4});
+  HostTensor<float> longer(Shape{2}, {5, 6});
+  HostTensor<float> shifted(Shape{2}, {6, 6});
+  const std::vector<TensorPair> pairs{
+      {one.view(), other.view()}, {one.view(), one.view()}, {longer.view(), shifted.view()}};
+  std::vector<CompareOutcome> outcomes(pairs.size());
+  const auto size = static_cast<std::int64_t>(sizeof(CompareOutcome));
+  HostStream stream;
+  compare_pairs(stream, {outcomes.data(), DType::uint8, Shape{3, size}}, pairs, bitwise, "pairs");
+  ASSERT_EQ(stream.calls().size(), 1U);
+  EXPECT_EQ(stream.calls()[0].operands.size(), 7U);
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    CompareOutcome alone;
+    compare(stream, {&alone, DType::uint8, Shape{size}}, pairs[i].expected, pairs[i].actual,
+            bitwise, "alone");
+    EXPECT_EQ(std::memcmp(&outcomes[i], &alone, sizeof(alone)), 0) << i;
+  }
+  EXPECT_EQ(outcomes[0].first_bad_index, 2);
+  EXPECT_EQ(outcomes[1].bad_count, 0);
+  EXPECT_EQ(outcomes[2].first_bad_index, 0);
+}
+
+TEST(ManyTensorsInACall, MustFitEachOther) {
+  HostTensor<float> one(Shape{3}, {1, 2, 3});
+  HostTensor<double> wide(Shape{3}, {1, 2, 3});
+  HostTensor<float> longer(Shape{4}, {1, 2, 3, 4});
+  std::vector<CompareOutcome> outcomes(1);
+  const TensorView memory{outcomes.data(), DType::uint8,
+                          Shape{std::int64_t{sizeof(CompareOutcome)}}};
+  HostStream stream;
+  for (const TensorPair& pair :
+       {TensorPair{one.view(), wide.view()}, {one.view(), longer.view()}}) {
+    EXPECT_THROW(compare_pairs(stream, memory, std::array{pair}, bitwise, "pairs"), InternalError);
+  }
+  const TensorPair fits{one.view(), one.view()};
+  EXPECT_THROW(compare_pairs(stream, memory, std::array{fits, fits}, bitwise, "pairs"),
+               InternalError);
+  EXPECT_THROW(copies(stream, std::array{CopyPair{one.view(), longer.view()}}, "copies"),
+               InternalError);
+  EXPECT_THROW(checksums(stream, memory, std::array{one.view()}, "checksums"), InternalError);
+}
+
+TEST(ManyTensorsInACall, AreHashedAndCopiedAsOneByOne) {
+  HostTensor<float> one(Shape{3}, {1, 2, 3});
+  HostTensor<double> wide(Shape{2}, {4, 5});
+  HostTensor<float> one_copy(Shape{3}, {0, 0, 0});
+  HostTensor<double> wide_copy(Shape{2}, {0, 0});
+  HostStream stream;
+  copies(stream,
+         std::array{CopyPair{one_copy.view(), one.view()}, CopyPair{wide_copy.view(), wide.view()}},
+         "copies");
+  std::array<std::uint64_t, 4> cells{};
+  const TensorView memory{cells.data(), DType::uint64, Shape{4}};
+  checksums(stream, memory, std::array{one.view(), wide.view(), one_copy.view(), wide_copy.view()},
+            "checksums");
+  EXPECT_EQ(cells[0], checksum_of<float>({1, 2, 3}));
+  EXPECT_EQ(cells[1], checksum_of<double>({4, 5}));
+  EXPECT_EQ(cells[2], cells[0]);
+  EXPECT_EQ(cells[3], cells[1]);
 }
 
 }  // namespace

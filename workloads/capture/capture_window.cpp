@@ -152,6 +152,8 @@ std::string GraphKeeper::first_changed(std::uint64_t hash_before, std::uint64_t 
 void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                           std::uint64_t hash_before, const std::function<void()>& body) {
   LegRecord& record = context_.record;
+  // What came before is the former phase's, its errors too.
+  context_.device().synchronize();
   context_.clock.enter(Phase::capture);
   target.index = static_cast<std::int32_t>(record.graphs.size());
   record.captures.push_back({.graph = request.name,
@@ -295,12 +297,12 @@ std::uint64_t GraphKeeper::run_eagerly(ExecutionRecord execution,
                                        const std::function<void()>& body) {
   agree_on_layer(execution, nullptr);
   const bool measured = context_.request.kind == LegKind::graph || context_.recorder.instrumented();
-  if (measured) context_.device().synchronize();
+  if (measured) context_.device().settle_counters();
   const LaunchCounters before = context_.device().counters();
   const std::uint64_t host_before = body_.host_executions();
   body();
   if (measured) {
-    context_.device().synchronize();
+    context_.device().settle_counters();
     const LaunchCounters after = context_.device().counters();
     execution.eager_launches = after.eager_launches - before.eager_launches;
   }

@@ -21,11 +21,25 @@ Range range_of(const TensorView& tensor) {
   return {begin, begin + tensor.bytes()};
 }
 
-bool overlaps_any(std::span<const Range> ranges, const Range& range) {
-  return std::any_of(ranges.begin(), ranges.end(), [&](const Range& other) {
-    return other.begin < range.end && range.begin < other.end;
-  });
-}
+/// Ranges of memory, to be asked whether one of them overlaps another range.
+class RangeSet {
+ public:
+  void add(const Range& range) {
+    ranges_.push_back(range);
+    if (range.end > range.begin) begins_.insert(range.begin);
+  }
+  bool overlaps(const Range& range) const {
+    // Most ranges are asked about as they were added.
+    if (range.end > range.begin && begins_.contains(range.begin)) return true;
+    return std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& other) {
+      return other.begin < range.end && range.begin < other.end;
+    });
+  }
+
+ private:
+  std::vector<Range> ranges_;
+  std::unordered_set<const std::byte*> begins_;
+};
 
 }  // namespace
 
@@ -148,16 +162,16 @@ void GraphLedger::audit_edges(std::int32_t index) {
 void GraphLedger::audit_unwritten_reads(std::int32_t index, std::span<const TensorView> inputs) {
   const std::vector<GraphNode>& nodes =
       context_.record.graphs.at(static_cast<std::size_t>(index)).nodes;
-  std::vector<Range> known;
-  for (const TensorView& input : inputs) known.push_back(range_of(input));
-  for (const LongLived& memory : long_lived_) known.push_back({memory.begin, memory.end});
-  std::vector<Range> reported;
+  RangeSet known;
+  for (const TensorView& input : inputs) known.add(range_of(input));
+  for (const LongLived& memory : long_lived_) known.add({memory.begin, memory.end});
+  RangeSet reported;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     for (std::size_t operand = 0; operand < nodes[node].operands.size(); ++operand) {
       const Operand& used = nodes[node].operands[operand];
       if (!used.tensor.valid() || used.access == Access::write) continue;
       const Range range = range_of(used.tensor);
-      if (overlaps_any(known, range) || overlaps_any(reported, range)) continue;
+      if (known.overlaps(range) || reported.overlaps(range)) continue;
       const AddressRecord now = context_.allocator().look_up(used.tensor.data);
       if (now.pool == default_pool && now.state == AddressState::live) continue;
       report({.node = static_cast<std::int32_t>(node),
@@ -165,11 +179,11 @@ void GraphLedger::audit_unwritten_reads(std::int32_t index, std::span<const Tens
               .address = used.tensor.data,
               .at_capture = now},
              index, -1, now, "read before anything in the graph has written it");
-      reported.push_back(range);
+      reported.add(range);
     }
     for (const Operand& written : nodes[node].operands) {
       if (written.tensor.valid() && written.access != Access::read) {
-        known.push_back(range_of(written.tensor));
+        known.add(range_of(written.tensor));
       }
     }
   }

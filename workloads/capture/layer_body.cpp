@@ -90,7 +90,7 @@ Buffer LayerBody::forward(const LayerCall& call, const BodyMode& mode, const Ten
   const bool taps = recorder.instrumented() && !again;
   LayerContext layer = layer_context(call, mode, taps ? &tap : nullptr);
   Buffer output = call.module->forward(layer, input, saved);
-  if (call.activations != Activations::dropped) {
+  if (recorder.instrumented() && call.activations != Activations::dropped) {
     for (const auto& [name, view] : saved.views()) {
       recorder.hash(SlotKind::saved_activation, SlotMoment::production, call.at(name), view);
     }
@@ -116,8 +116,10 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   ++host_executions_;
   Recorder& recorder = context_.recorder;
   recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("grad_output"), grad_output);
-  for (const auto& [name, view] : saved.views()) {
-    recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), view);
+  if (recorder.instrumented()) {
+    for (const auto& [name, view] : saved.views()) {
+      recorder.hash(SlotKind::saved_activation, SlotMoment::use, call.at(name), view);
+    }
   }
   Buffer workspace;
   const TensorView grad = call.closes ? gather(call, mode, grad_output, workspace) : grad_output;
@@ -126,9 +128,11 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
   Buffer grad_input = call.module->backward(layer, grad, saved);
   if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
-  for (const Parameter& parameter : call.module->parameters()) {
-    recorder.hash(SlotKind::weight_grad, SlotMoment::production,
-                  call.at("main_grad:" + parameter.name), parameter.main_grad);
+  if (recorder.instrumented()) {
+    for (const Parameter& parameter : call.module->parameters()) {
+      recorder.hash(SlotKind::weight_grad, SlotMoment::production,
+                    call.at("main_grad:" + parameter.name), parameter.main_grad);
+    }
   }
   recorder.hash(SlotKind::output, SlotMoment::production, call.at("grad_input"), grad_input.view());
   if (mode.capturing) {

@@ -214,6 +214,7 @@ class LocalCapture final : public CaptureImplementation {
   }
 
   void create_graphs() {
+    context_.device().synchronize();  // errors of the recorded call belong to its phase
     const bool separate = context_.plan.separate_pools;
     PoolId pool = default_pool;
     if (!separate) pool = keeper_.create_pool("graph");

@@ -23,12 +23,34 @@ BodyMode capture_mode(PoolId pool) {
   return {.pool = pool, .capturing = true, .checkpoints = false};
 }
 
+/// The gradients of a layer, those that follow each other in one block of memory as one tensor.
+std::vector<TensorView> gradient_stretches(const CachingAllocator& allocator, const Layer& layer) {
+  std::vector<TensorView> stretches;
+  std::uint64_t block = 0;
+  for (const Parameter& parameter : layer.parameters()) {
+    const TensorView& grad = parameter.main_grad;
+    const std::uint64_t own_block = allocator.look_up(grad.data).generation;
+    const bool follows =
+        !stretches.empty() && own_block == block && grad.data > stretches.back().data;
+    if (follows) {
+      TensorView& last = stretches.back();
+      const std::ptrdiff_t offset =
+          static_cast<const std::byte*>(grad.data) - static_cast<const std::byte*>(last.data);
+      last.shape = Shape{offset / dtype_bytes(grad.dtype) + grad.elements()};
+    } else {
+      stretches.push_back({grad.data, grad.dtype, Shape{grad.elements()}});
+    }
+    block = own_block;
+  }
+  return stretches;
+}
+
 /// Copies of what the extra runs change, put back when the scope ends well.
 class StateKeeper {
  public:
   StateKeeper(LegContext& context, const Layer& layer) : context_(context) {
     keep(context.rng.states);
-    for (const Parameter& parameter : layer.parameters()) keep(parameter.main_grad);
+    for (const TensorView& grads : gradient_stretches(context.allocator(), layer)) keep(grads);
   }
 
   void restore() {
@@ -142,7 +164,7 @@ void LocalRunner::measure(const LayerCall& call) {
   GraphSlots dropped;
   const GraphRecording recording(context_.recorder, dropped, default_pool);
   run_extra(call, {.checkpoints = false}, [&] {
-    context_.device().synchronize();
+    context_.device().settle_counters();
     counts.push_back(context_.device().counters().eager_launches);
   });
   forward_launches_ = counts.at(1) - counts.at(0);

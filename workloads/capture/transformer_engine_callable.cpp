@@ -39,11 +39,11 @@ void GraphedCallable::warm_up(bool measured, std::uint64_t& launches,
   }
   // What instruments add to a capture belongs to its launches; what they see here is dropped.
   GraphSlots dropped;
-  context_.device().synchronize();
+  context_.device().settle_counters();
   const LaunchCounters before = context_.device().counters();
   const GraphRecording recording(context_.recorder, dropped, default_pool);
   run();
-  context_.device().synchronize();
+  context_.device().settle_counters();
   launches = context_.device().counters().eager_launches - before.eager_launches;
 }
 

@@ -70,6 +70,9 @@ class Device {
   /// Blocks until all streams are idle; refused while any capture is active.
   virtual void synchronize() = 0;
   virtual LaunchCounters counters() const = 0;
+  /// Blocks until `counters` speaks of everything enqueued so far; a device that counts at the call
+  /// has nothing to wait for.
+  virtual void settle_counters() { synchronize(); }
   virtual void reset_counters() = 0;
   /// What the device holds now. Where the caller waits for the device first, the figures are exact.
   virtual ResourceUse resource_use() const = 0;

@@ -32,6 +32,7 @@ class GuardedDevice final : public Device, public SegmentSources {
   SegmentSource& unmappable_source() override { return device_->unmappable_source(); }
   void synchronize() override { device_->synchronize(); }
   LaunchCounters counters() const override { return device_->counters(); }
+  void settle_counters() override { device_->settle_counters(); }
   void reset_counters() override { device_->reset_counters(); }
   ResourceUse resource_use() const override { return device_->resource_use(); }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {

@@ -102,6 +102,7 @@ class DenseStageModel final : public StageModel {
         tensor_(groups.tensor),
         expert_group_(groups.expert),
         store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
+    store_.defer_initialisation();
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;
@@ -125,6 +126,7 @@ class DenseStageModel final : public StageModel {
       output_weight_ = add(ModelPart::head, "output_layer.weight", {vocabulary, hidden}, head_init,
                            output_weight_number);
     }
+    store_.initialise();
     std::span<Layer* const> rest(layer_views_);
     for (const matrix::VirtualStage& part : parts) {
       const auto count = static_cast<std::size_t>(part.end_layer - part.first_layer);

@@ -41,8 +41,8 @@ void InputNorm::recompute_output(LayerContext& context, SavedActivations& saved)
 }
 
 Buffer InputNorm::backward(LayerContext& context, const TensorView& grad_normed,
-                           const SavedActivations& saved) const {
-  return norm_backward(context, grad_normed, weight_, bias_, saved, name_);
+                           const TensorView& past_module, const SavedActivations& saved) const {
+  return norm_backward(context, grad_normed, weight_, bias_, saved, name_, past_module);
 }
 
 }  // namespace cgconform::workloads

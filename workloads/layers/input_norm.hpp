@@ -21,9 +21,9 @@ class InputNorm {
   /// In the backward, before `output` is read.
   void recompute_output(LayerContext& context, SavedActivations& saved) const;
   TensorView output(const SavedActivations& saved) const { return saved.at(name_ + ".output"); }
-  /// Gradient of the norm's input.
+  /// Gradient of the norm's input, which is also that of the module: `past_module` flows past it.
   Buffer backward(LayerContext& context, const TensorView& grad_normed,
-                  const SavedActivations& saved) const;
+                  const TensorView& past_module, const SavedActivations& saved) const;
 
   const Parameter& weight() const { return weight_; }
   const Parameter& bias() const { return bias_; }

@@ -27,11 +27,12 @@ void keep(const LayerContext& context, SavedActivations& saved, std::string name
 }
 
 Buffer linear_forward(LayerContext& context, const TensorView& x, const Parameter& weight,
-                      const Parameter* bias, std::string_view name) {
+                      const Parameter* bias, std::string_view name, const TensorView& residual) {
   Buffer y = make_buffer(context, x.dtype, {x.shape[0], weight.weight.shape[0]}, name);
   const std::string label = op_label(context, name);
   if (bias != nullptr) {
-    gemm_bias(context.stream, y.view(), x, false, weight.weight, true, bias->weight, label);
+    gemm_bias(context.stream, y.view(), x, false, weight.weight, true, bias->weight, label,
+              residual);
   } else {
     gemm(context.stream, y.view(), x, false, weight.weight, true, label);
   }
@@ -62,18 +63,18 @@ Buffer norm_forward(LayerContext& context, const TensorView& x, const Parameter&
 }
 
 Buffer norm_backward(LayerContext& context, const TensorView& grad_output, const Parameter& weight,
-                     const Parameter& bias, const SavedActivations& saved,
-                     const std::string& name) {
+                     const Parameter& bias, const SavedActivations& saved, const std::string& name,
+                     const TensorView& residual) {
   Buffer grad_x = make_buffer(context, grad_output.dtype, grad_output.shape, name);
   layer_norm_backward(context.stream, grad_x.view(), weight.main_grad, bias.main_grad, grad_output,
                       saved.at(name + ".normalised"), saved.at(name + ".reciprocal_deviation"),
-                      weight.weight, op_label(context, name) + " backward");
+                      weight.weight, op_label(context, name) + " backward", residual);
   return grad_x;
 }
 
 Buffer dropout(LayerContext& context, Buffer x, float probability, SavedActivations& saved,
                const std::string& name, RngStream from) {
-  if (!context.training || probability == 0.0F) return x;
+  if (!drops(context, probability)) return x;
   const TensorView& input = x.view();
   Buffer output = make_buffer(context, input.dtype, input.shape, name);
   Buffer mask = make_buffer(context, DType::uint8, input.shape, name + ".mask");

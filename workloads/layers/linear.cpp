@@ -55,8 +55,9 @@ Buffer ColumnParallelLinear::backward(LayerContext& context, const TensorView& g
 RowParallelLinear::RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
     : Linear(std::move(declaration), made_in, shard_of(made_in.tensor, 1), {}) {}
 
-Buffer RowParallelLinear::forward(LayerContext& context, const TensorView& x) const {
-  if (!tensor().splits()) return linear_forward(context, x, weight(), bias(), name());
+Buffer RowParallelLinear::forward(LayerContext& context, const TensorView& x,
+                                  const TensorView& residual) const {
+  if (!tensor().splits()) return linear_forward(context, x, weight(), bias(), name(), residual);
   Buffer y = linear_forward(context, x, weight(), nullptr, name());
   const std::string label = op_label(context, name());
   tensor().all_reduce(y.view(), context.stream, label + " all-reduce");

@@ -60,7 +60,10 @@ class RowParallelLinear : public Linear {
  public:
   RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in);
 
-  Buffer forward(LayerContext& context, const TensorView& x) const;
+  /// True where `forward` can add a residual: the rank has the whole output, and a bias.
+  bool adds_residual() const { return !tensor().splits() && bias() != nullptr; }
+  /// A valid `residual` is added to the output.
+  Buffer forward(LayerContext& context, const TensorView& x, const TensorView& residual = {}) const;
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;
 };
 

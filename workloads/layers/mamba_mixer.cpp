@@ -199,11 +199,7 @@ Buffer MambaMixer::backward(LayerContext& context, const TensorView& grad_output
   const std::string label = op_label(context, "mixer.in_proj backward");
   accumulate(stream, grad_normed.view(), through_values.view(), label);
   accumulate(stream, grad_normed.view(), through_step.view(), label);
-  const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
-  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
-  add(stream, grad_input.view(), grad_output, grad_branch.view(),
-      op_label(context, "mamba residual backward"));
-  return grad_input;
+  return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 
 std::pair<Buffer, Buffer> MambaMixer::scan_backward(LayerContext& context,

@@ -48,11 +48,14 @@ Mlp::Mlp(std::string layer_name, const TransformerShape& shape, const ModulePara
 
 Buffer Mlp::forward(LayerContext& context, const TensorView& input, SavedActivations& saved) {
   Buffer normed = norm_.forward(context, input, saved);
-  Buffer contracted = checkpoint(context, RecomputeModule::mlp, saved, "mlp",
-                                 [&](LayerContext& run, SavedActivations& kept) {
-                                   return feed_forward(run, normed.view(), kept);
-                                 });
+  // Where nothing is dropped in between, the last product adds the input.
+  const bool adds_input = fc2_.adds_residual() && !drops(context, shape_.hidden_dropout);
+  Buffer contracted = checkpoint(
+      context, RecomputeModule::mlp, saved, "mlp", [&](LayerContext& run, SavedActivations& kept) {
+        return feed_forward(run, normed.view(), adds_input ? input : TensorView{}, kept);
+      });
   norm_.keep_or_discard(context, input, std::move(normed), saved);
+  if (adds_input) return contracted;
   const Buffer branch =
       dropout(context, std::move(contracted), shape_.hidden_dropout, saved, "mlp.dropout");
   Buffer output = make_buffer(context, input.dtype, input.shape, "output");
@@ -60,12 +63,13 @@ Buffer Mlp::forward(LayerContext& context, const TensorView& input, SavedActivat
   return output;
 }
 
-Buffer Mlp::feed_forward(LayerContext& context, const TensorView& normed, SavedActivations& saved) {
+Buffer Mlp::feed_forward(LayerContext& context, const TensorView& normed,
+                         const TensorView& residual, SavedActivations& saved) {
   Buffer expanded = fc1_.forward(context, normed);
   Buffer activated = make_buffer(context, normed.dtype, expanded.view().shape, "mlp.activation");
   gelu_forward(context.stream, activated.view(), expanded.view(),
                op_label(context, "mlp.activation"));
-  Buffer contracted = fc2_.forward(context, activated.view());
+  Buffer contracted = fc2_.forward(context, activated.view(), residual);
   keep(context, saved, "mlp.linear_fc1.output", std::move(expanded));
   keep(context, saved, "mlp.activation.output", std::move(activated));
   return contracted;
@@ -80,7 +84,7 @@ Buffer Mlp::backward(LayerContext& context, const TensorView& grad_output,
   const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   recompute(context, saved, "mlp", [&](LayerContext& again) {
-    const Buffer contracted = feed_forward(again, norm_.output(saved), saved);
+    const Buffer contracted = feed_forward(again, norm_.output(saved), {}, saved);
   });
   const Buffer grad_activated = fc2_.backward(context, grad, saved.at("mlp.activation.output"));
   const TensorView expanded = saved.at("mlp.linear_fc1.output");
@@ -88,11 +92,7 @@ Buffer Mlp::backward(LayerContext& context, const TensorView& grad_output,
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "mlp.activation backward"));
   const Buffer grad_normed = fc1_.backward(context, grad_expanded.view(), norm_.output(saved));
-  const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
-  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_attended");
-  add(stream, grad_input.view(), grad_output, grad_branch.view(),
-      op_label(context, "mlp residual backward"));
-  return grad_input;
+  return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 
 }  // namespace cgconform::workloads

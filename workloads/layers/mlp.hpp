@@ -25,7 +25,9 @@ class Mlp final : public Layer {
 
  private:
   /// A part that recompute may drop; keeps in `saved` what its backward needs.
-  Buffer feed_forward(LayerContext& context, const TensorView& normed, SavedActivations& saved);
+  /// Adds `residual` to its output where it is valid.
+  Buffer feed_forward(LayerContext& context, const TensorView& normed, const TensorView& residual,
+                      SavedActivations& saved);
 
   std::string name_;
   TransformerShape shape_;

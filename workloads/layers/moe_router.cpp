@@ -145,12 +145,8 @@ Buffer MoeRouter::backward(LayerContext& context, const TensorView& grad_output,
     route(again, norm_.output(saved), bundle.view(), saved);
   });
   const Buffer grad = grad_normed(context, grad_output, saved);
-  const Buffer grad_branch = norm_.backward(context, grad.view(), saved);
-  const TensorView residual = layouts_.routed_grad.part(grad_output, "residual");
-  Buffer grad_input = make_buffer(context, residual.dtype, residual.shape, "grad_attended");
-  add(context.stream, grad_input.view(), residual, grad_branch.view(),
-      op_label(context, "moe residual backward"));
-  return grad_input;
+  return norm_.backward(context, grad.view(), layouts_.routed_grad.part(grad_output, "residual"),
+                        saved);
 }
 
 Buffer MoeRouter::grad_normed(LayerContext& context, const TensorView& grad_bundle,

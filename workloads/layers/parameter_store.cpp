@@ -60,6 +60,18 @@ void ParameterStore::make_room(std::int64_t elements) {
                      elements_of(memory.main_grads.view(), 0, Shape{0})});
 }
 
+void ParameterStore::initialise() {
+  for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) {
+    std::vector<NormalPart>& parts = memory_[chunk].uninitialised;
+    if (parts.empty()) continue;
+    const Shape bytes{static_cast<std::int64_t>(parts.size() * sizeof(NormalPart))};
+    const Buffer table(allocator_, stream_, default_pool, DType::uint8, bytes, "parameter parts");
+    stream_.upload(table.view(), parts.data(), false, "parameter parts");
+    fill_normal_parts(stream_, chunks_[chunk].weights, table.view(), "initialise parameters");
+    parts.clear();
+  }
+}
+
 Parameter ParameterStore::add(std::string name, const Shape& whole, const ParameterInit& init,
                               std::uint64_t number, const ParameterShard& shard) {
   const Shape shape = shape_of(shard, whole, name);
@@ -70,28 +82,29 @@ Parameter ParameterStore::add(std::string name, const Shape& whole, const Parame
   chunk.weights.shape = Shape{first + elements};
   chunk.main_grads.shape = chunk.weights.shape;
   const TensorView weight = elements_of(chunk.weights, first, shape);
-  initialise(weight, whole, init, number, shard, "initialise " + name);
+  note_values(first, shape, whole, init, number, shard);
+  if (!deferred_) initialise();
   return {std::move(name), weight, elements_of(chunk.main_grads, first, shape)};
 }
 
-void ParameterStore::initialise(const TensorView& weight, const Shape& whole,
-                                const ParameterInit& init, std::uint64_t number,
-                                const ParameterShard& shard, const std::string& label) {
-  FillNormalParams params{seed_ ^ parameter_seed_salt, number, init.deviation, init.mean};
+void ParameterStore::note_values(std::int64_t first, const Shape& shape, const Shape& whole,
+                                 const ParameterInit& init, std::uint64_t number,
+                                 const ParameterShard& shard) {
+  std::vector<NormalPart>& parts = memory_.back().uninitialised;
+  FillNormalParams values{seed_ ^ parameter_seed_salt, number, init.deviation, init.mean};
   if (shard.axis == 1) {
-    params.row_length = weight.shape[1];
-    params.row_stride = whole[1];
-    params.first = shard.part * weight.shape[1];
-    fill_normal(stream_, weight, params, label);
+    values.row_length = shape[1];
+    values.row_stride = whole[1];
+    values.first = shard.part * shape[1];
+    parts.push_back({first, shape.elements(), values});
     return;
   }
   const std::int64_t row = whole.elements() / whole[0];
   std::int64_t before = 0;  // rows of earlier sections, in the whole tensor
   for (const std::int64_t section : sections_of(shard, whole)) {
     const std::int64_t rows = section / shard.parts;
-    params.first = (before + shard.part * rows) * row;
-    fill_normal(stream_, elements_of(weight, before / shard.parts * row, Shape{rows * row}), params,
-                label);
+    values.first = (before + shard.part * rows) * row;
+    parts.push_back({first + before / shard.parts * row, rows * row, values});
     before += section;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/layers/layer.hpp"
+#include "workloads/ops/fill.hpp"
 
 namespace cgconform::workloads {
 
@@ -42,6 +43,9 @@ class ParameterStore {
   /// unique in the whole model. Throws InternalError where the shape has no such shard.
   Parameter add(std::string name, const Shape& shape, const ParameterInit& init,
                 std::uint64_t number, const ParameterShard& shard = {});
+  /// Leaves the weights added from now on at zero until `initialise` fills them all at once.
+  void defer_initialisation() { deferred_ = true; }
+  void initialise();
   /// The chunks as far as parameters fill them, in the order in which parameters were added. What
   /// lies between parameters is zero.
   std::span<const ParameterChunk> chunks() const { return chunks_; }
@@ -50,9 +54,11 @@ class ParameterStore {
   struct Memory {
     Buffer weights;
     Buffer main_grads;
+    std::vector<NormalPart> uninitialised;
   };
-  void initialise(const TensorView& weight, const Shape& whole, const ParameterInit& init,
-                  std::uint64_t number, const ParameterShard& shard, const std::string& label);
+  /// Notes the initial values of a weight that begins at element `first` of the last chunk.
+  void note_values(std::int64_t first, const Shape& shape, const Shape& whole,
+                   const ParameterInit& init, std::uint64_t number, const ParameterShard& shard);
   /// Room for `elements` more at the end of the last chunk; makes another where it is full.
   void make_room(std::int64_t elements);
 
@@ -61,6 +67,7 @@ class ParameterStore {
   DType dtype_;
   std::uint64_t seed_;
   std::int64_t expected_;
+  bool deferred_ = false;
   std::deque<Memory> memory_;
   std::vector<ParameterChunk> chunks_;
 };

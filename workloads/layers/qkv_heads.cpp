@@ -45,16 +45,16 @@ HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
   HeadBuffers heads;
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     const auto index = static_cast<std::size_t>(part);
-    const std::string label = op_label(context, head_names[index]);
     heads[index] = make_buffer(context, normed.dtype, per_head, head_names[index]);
-    if (repeat() == 1) {
-      split_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences, part,
-                  qkv_parts, label);
-    } else {
-      const std::int32_t before = part == 0 ? 0 : own_heads() + (part - 1) * own_groups();
-      take_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences,
-                 before * head_size(), part == 0 ? 1 : repeat(), label);
-    }
+    if (repeat() == 1) continue;
+    const std::int32_t before = part == 0 ? 0 : own_heads() + (part - 1) * own_groups();
+    take_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences,
+               before * head_size(), part == 0 ? 1 : repeat(),
+               op_label(context, head_names[index]));
+  }
+  if (repeat() == 1) {
+    split_parts(context.stream, std::array{heads[0].view(), heads[1].view(), heads[2].view()},
+                qkv.view(), shape_.sequences, op_label(context, "query, key, value"));
   }
   return heads;
 }

@@ -71,8 +71,11 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
       [&](LayerContext& run, SavedActivations& kept) { return core_attention(run, heads, kept); });
   heads_->keep_or_discard(context, std::move(parts), saved);
 
-  Buffer projected = projection_.forward(context, merged.view());
+  // Where nothing is dropped in between, the product adds the input.
+  const bool adds_input = projection_.adds_residual() && !drops(context, shape_.hidden_dropout);
+  Buffer projected = projection_.forward(context, merged.view(), adds_input ? input : TensorView{});
   keep(context, saved, "merged", std::move(merged));
+  if (adds_input) return projected;
   const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
                                   "self_attention.dropout");
   Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
@@ -141,11 +144,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
       core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
 
   const Buffer grad_normed = heads_->backward(context, grad_parts, norm_.output(saved), saved);
-  const Buffer grad_branch = norm_.backward(context, grad_normed.view(), saved);
-  Buffer grad_input = make_buffer(context, dtype, grad_output.shape, "grad_input");
-  add(stream, grad_input.view(), grad_output, grad_branch.view(),
-      op_label(context, "attention residual backward"));
-  return grad_input;
+  return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 
 HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const Heads& heads,

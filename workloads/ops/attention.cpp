@@ -18,6 +18,10 @@ constexpr std::array merge_operands{OperandDeclaration{"rows", Access::write},
                                     OperandDeclaration{"part_0", Access::read},
                                     OperandDeclaration{"part_1", Access::read, true},
                                     OperandDeclaration{"part_2", Access::read, true}};
+constexpr std::array split_parts_operands{OperandDeclaration{"rows", Access::read},
+                                          OperandDeclaration{"part_0", Access::write},
+                                          OperandDeclaration{"part_1", Access::write, true},
+                                          OperandDeclaration{"part_2", Access::write, true}};
 constexpr std::array softmax_operands{OperandDeclaration{"probabilities", Access::write},
                                       OperandDeclaration{"scores", Access::read}};
 constexpr std::array softmax_backward_operands{
@@ -40,12 +44,31 @@ HeadsParams heads_params(const TensorView& heads, const TensorView& rows, std::i
   return params;
 }
 
+/// A call on rows and one to three parts of equal shape, which make up the rows.
+OpCall call_on_parts(const OpDeclaration& op, const TensorView& rows,
+                     std::span<const TensorView> parts, std::int32_t sequences, std::string label) {
+  std::array<TensorView, merge_operands.size()> tensors{rows};
+  const bool fits = !parts.empty() && parts.size() < tensors.size() &&
+                    std::all_of(parts.begin(), parts.end(), [&](const TensorView& part) {
+                      return part.shape == parts[0].shape;
+                    });
+  if (!fits) {
+    throw InternalError(std::string(op.name) + ": needs one to three parts of equal shape");
+  }
+  std::copy(parts.begin(), parts.end(), tensors.begin() + 1);
+  const auto count = static_cast<std::int32_t>(parts.size());
+  return make_call(op, tensors, OpParams::of(heads_params(parts[0], rows, sequences, 0, count)),
+                   std::move(label));
+}
+
 }  // namespace
 
 const OpDeclaration split_heads_op{"split_heads", split_operands, reference::split_heads,
                                    cuda::split_heads};
 const OpDeclaration merge_heads_op{"merge_heads", merge_operands, reference::merge_heads,
                                    cuda::merge_heads};
+const OpDeclaration split_parts_op{"split_parts", split_parts_operands, reference::split_parts,
+                                   cuda::split_parts};
 const OpDeclaration causal_softmax_forward_op{"causal_softmax_forward", softmax_operands,
                                               reference::causal_softmax_forward,
                                               cuda::causal_softmax_forward};
@@ -62,17 +85,12 @@ void split_heads(Stream& stream, const TensorView& heads, const TensorView& rows
 
 void merge_heads(Stream& stream, const TensorView& rows, std::span<const TensorView> parts,
                  std::int32_t sequences, std::string label) {
-  std::array<TensorView, merge_operands.size()> tensors{rows};
-  const bool fits = !parts.empty() && parts.size() < tensors.size() &&
-                    std::all_of(parts.begin(), parts.end(), [&](const TensorView& part) {
-                      return part.shape == parts[0].shape;
-                    });
-  if (!fits) throw InternalError("merge_heads: needs one to three parts of equal shape");
-  std::copy(parts.begin(), parts.end(), tensors.begin() + 1);
-  const auto count = static_cast<std::int32_t>(parts.size());
-  stream.launch(make_call(merge_heads_op, tensors,
-                          OpParams::of(heads_params(parts[0], rows, sequences, 0, count)),
-                          std::move(label)));
+  stream.launch(call_on_parts(merge_heads_op, rows, parts, sequences, std::move(label)));
+}
+
+void split_parts(Stream& stream, std::span<const TensorView> parts, const TensorView& rows,
+                 std::int32_t sequences, std::string label) {
+  stream.launch(call_on_parts(split_parts_op, rows, parts, sequences, std::move(label)));
 }
 
 void causal_softmax_forward(Stream& stream, const TensorView& probabilities,

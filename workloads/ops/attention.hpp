@@ -25,6 +25,7 @@ struct SoftmaxParams {
 
 extern const OpDeclaration split_heads_op;
 extern const OpDeclaration merge_heads_op;
+extern const OpDeclaration split_parts_op;
 extern const OpDeclaration causal_softmax_forward_op;
 extern const OpDeclaration causal_softmax_backward_op;
 
@@ -35,6 +36,11 @@ void split_heads(Stream& stream, const TensorView& heads, const TensorView& rows
 /// The inverse for all parts at once: writes every column of rows from `parts`, one to three
 /// tensors of equal shape. Throws InternalError for another number of them.
 void merge_heads(Stream& stream, const TensorView& rows, std::span<const TensorView> parts,
+                 std::int32_t sequences, std::string label);
+
+/// split_heads of all parts at once: fills `parts`, one to three tensors of equal shape. Throws
+/// InternalError for another number of them.
+void split_parts(Stream& stream, std::span<const TensorView> parts, const TensorView& rows,
                  std::int32_t sequences, std::string label);
 
 /// Row softmax of scale * scores [batch, length, length] over keys at or before the query; 0 after.

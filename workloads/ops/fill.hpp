@@ -46,6 +46,7 @@ struct FillTokensParams {
 };
 
 extern const OpDeclaration fill_normal_op;
+extern const OpDeclaration fill_normal_parts_op;
 extern const OpDeclaration fill_uniform_op;
 extern const OpDeclaration fill_tokens_op;
 extern const OpDeclaration poison_op;
@@ -54,6 +55,19 @@ extern const OpDeclaration poison_op;
 /// gets the values of fp32, the 16-bit types those values rounded.
 void fill_normal(Stream& stream, const TensorView& output, const FillNormalParams& params,
                  std::string label);
+
+/// A part of a vector and what fill_normal_parts fills it with.
+struct NormalPart {
+  std::int64_t first = 0;  ///< element of the vector
+  std::int64_t count = 0;
+  FillNormalParams values;
+};
+
+/// fill_normal of many parts of a vector in one call; what lies between them stays as it is.
+/// `parts` holds NormalPart values as bytes, in ascending order and without overlaps. A part that
+/// does not lie in the vector is left out.
+void fill_normal_parts(Stream& stream, const TensorView& output, const TensorView& parts,
+                       std::string label);
 
 /// Numbers in [low, high), a function of seed, offset and element alone; fp64 gets the values of
 /// fp32, the 16-bit types those values rounded, which may reach `high`.

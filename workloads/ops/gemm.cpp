@@ -19,7 +19,8 @@ constexpr std::array gemm_accumulate_operands{OperandDeclaration{"c", Access::ac
                                               OperandDeclaration{"b", Access::read}};
 constexpr std::array gemm_bias_operands{
     OperandDeclaration{"c", Access::write}, OperandDeclaration{"a", Access::read},
-    OperandDeclaration{"b", Access::read}, OperandDeclaration{"bias", Access::read}};
+    OperandDeclaration{"b", Access::read}, OperandDeclaration{"bias", Access::read},
+    OperandDeclaration{"residual", Access::read, true}};
 
 std::int32_t extent(const TensorView& tensor, int axis_from_end) {
   return static_cast<std::int32_t>(tensor.shape[tensor.shape.rank() - axis_from_end]);
@@ -62,13 +63,17 @@ void gemm(Stream& stream, const TensorView& c, const TensorView& a, bool transpo
 }
 
 void gemm_bias(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
-               const TensorView& b, bool transpose_b, const TensorView& bias, std::string label) {
+               const TensorView& b, bool transpose_b, const TensorView& bias, std::string label,
+               const TensorView& residual) {
   const GemmParams params = gemm_params(c, a, transpose_a, b, transpose_b, 1.0F);
   if (bias.elements() != params.n || bias.dtype != c.dtype) {
     throw InternalError("gemm_bias: the bias does not fit c");
   }
-  stream.launch(
-      make_call(gemm_bias_op, std::array{c, a, b, bias}, OpParams::of(params), std::move(label)));
+  if (residual.valid() && (residual.elements() != c.elements() || residual.dtype != c.dtype)) {
+    throw InternalError("gemm_bias: the residual does not fit c");
+  }
+  stream.launch(make_call(gemm_bias_op, std::array{c, a, b, bias, residual}, OpParams::of(params),
+                          std::move(label)));
 }
 
 void gemm_accumulate(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,

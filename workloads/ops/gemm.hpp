@@ -30,9 +30,11 @@ extern const OpDeclaration gemm_bias_op;
 void gemm(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
           const TensorView& b, bool transpose_b, std::string label, float alpha = 1.0F);
 
-/// C = op(A) op(B) + bias, a vector of C's columns and type added to every row before the rounding.
+/// C = op(A) op(B) + bias, a vector of C's columns and type added to every row before the rounding;
+/// plus `residual`, of C's shape and type, where it is valid.
 void gemm_bias(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,
-               const TensorView& b, bool transpose_b, const TensorView& bias, std::string label);
+               const TensorView& b, bool transpose_b, const TensorView& bias, std::string label,
+               const TensorView& residual = {});
 
 /// C += op(A) op(B): the weight-gradient form.
 void gemm_accumulate(Stream& stream, const TensorView& c, const TensorView& a, bool transpose_a,

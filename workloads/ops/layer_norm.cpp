@@ -22,7 +22,8 @@ constexpr std::array backward_operands{OperandDeclaration{"grad_x", Access::writ
                                        OperandDeclaration{"grad_output", Access::read},
                                        OperandDeclaration{"normalised", Access::read},
                                        OperandDeclaration{"reciprocal_deviation", Access::read},
-                                       OperandDeclaration{"gamma", Access::read}};
+                                       OperandDeclaration{"gamma", Access::read},
+                                       OperandDeclaration{"residual", Access::read, true}};
 
 }  // namespace
 
@@ -43,10 +44,10 @@ void layer_norm_forward(Stream& stream, const TensorView& output, const TensorVi
 void layer_norm_backward(Stream& stream, const TensorView& grad_x, const TensorView& grad_gamma,
                          const TensorView& grad_beta, const TensorView& grad_output,
                          const TensorView& normalised, const TensorView& reciprocal_deviation,
-                         const TensorView& gamma, std::string label) {
+                         const TensorView& gamma, std::string label, const TensorView& residual) {
   stream.launch(make_call(layer_norm_backward_op,
                           std::array{grad_x, grad_gamma, grad_beta, grad_output, normalised,
-                                     reciprocal_deviation, gamma},
+                                     reciprocal_deviation, gamma, residual},
                           {}, std::move(label)));
 }
 

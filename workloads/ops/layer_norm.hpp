@@ -20,10 +20,13 @@ void layer_norm_forward(Stream& stream, const TensorView& output, const TensorVi
                         const TensorView& reciprocal_deviation, const TensorView& x,
                         const TensorView& gamma, const TensorView& beta, std::string label);
 
-/// Writes grad_x and adds to grad_gamma and grad_beta, which are of the arithmetic type.
+/// Writes grad_x and adds to grad_gamma and grad_beta, which are of the arithmetic type. A valid
+/// `residual` of grad_x's shape, the gradient that flows past the norm, is added before the
+/// rounding.
 void layer_norm_backward(Stream& stream, const TensorView& grad_x, const TensorView& grad_gamma,
                          const TensorView& grad_beta, const TensorView& grad_output,
                          const TensorView& normalised, const TensorView& reciprocal_deviation,
-                         const TensorView& gamma, std::string label);
+                         const TensorView& gamma, std::string label,
+                         const TensorView& residual = {});
 
 }  // namespace cgconform::workloads

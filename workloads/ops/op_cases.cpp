@@ -37,9 +37,10 @@ void add_gemm_cases(OperandMaker& make, std::vector<OpCase>& cases) {
       if (transpose_a) continue;
       cases.push_back({&gemm_bias_op,
                        {make.numbers({3, n}), make.numbers({3, k}),
-                        make.numbers(transpose_b ? Shape{n, k} : Shape{k, n}), make.numbers({n})},
+                        make.numbers(transpose_b ? Shape{n, k} : Shape{k, n}), make.numbers({n}),
+                        make.numbers({3, n})},
                        [=](Stream& s, Views v) {
-                         gemm_bias(s, v[0], v[1], false, v[2], transpose_b, v[3], "case");
+                         gemm_bias(s, v[0], v[1], false, v[2], transpose_b, v[3], "case", v[4]);
                        }});
     }
   }
@@ -87,13 +88,13 @@ void add_layer_norm_cases(OperandMaker& make, std::vector<OpCase>& cases) {
                    [](Stream& s, Views v) {
                      layer_norm_forward(s, v[0], v[1], v[2], v[3], v[4], v[5], "case");
                    }});
-  cases.push_back(
-      {&layer_norm_backward_op,
-       {make.numbers(shape), make.wide_numbers(columns), make.wide_numbers(columns),
-        make.numbers(shape), make.numbers(shape), make.positive(rows), make.numbers(columns)},
-       [](Stream& s, Views v) {
-         layer_norm_backward(s, v[0], v[1], v[2], v[3], v[4], v[5], v[6], "case");
-       }});
+  cases.push_back({&layer_norm_backward_op,
+                   {make.numbers(shape), make.wide_numbers(columns), make.wide_numbers(columns),
+                    make.numbers(shape), make.numbers(shape), make.positive(rows),
+                    make.numbers(columns), make.numbers(shape)},
+                   [](Stream& s, Views v) {
+                     layer_norm_backward(s, v[0], v[1], v[2], v[3], v[4], v[5], v[6], "case", v[7]);
+                   }});
 }
 
 void add_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
@@ -107,6 +108,10 @@ void add_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
       {&merge_heads_op,
        {make.numbers(rows), make.numbers(heads), make.numbers(heads), make.numbers(heads)},
        [](Stream& s, Views v) { merge_heads(s, v[0], v.subspan(1), 2, "case"); }});
+  cases.push_back(
+      {&split_parts_op,
+       {make.numbers(rows), make.numbers(heads), make.numbers(heads), make.numbers(heads)},
+       [](Stream& s, Views v) { split_parts(s, v.subspan(1), v[0], 2, "case"); }});
   cases.push_back(
       {&causal_softmax_forward_op,
        {make.numbers(scores), make.numbers(scores)},
@@ -134,6 +139,13 @@ void add_random_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   cases.push_back({&fill_normal_op, {make.numbers(shape)}, [](Stream& s, Views v) {
                      fill_normal(s, v[0], {1, 2, 0.5F, 3.0F}, "case");
                    }});
+  const NormalPart parts[] = {{0, 2, {1, 3, 0.5F, 3.0F}}, {4, make.width(), {1, 7, 2.0F, -1.0F}}};
+  std::vector<std::uint8_t> table(sizeof(parts));
+  std::memcpy(table.data(), parts, sizeof(parts));
+  cases.push_back(
+      {&fill_normal_parts_op,
+       {make.numbers(shape), operand_content(Shape{std::int64_t{sizeof(parts)}}, table)},
+       [](Stream& s, Views v) { fill_normal_parts(s, v[0], v[1], "case"); }});
   cases.push_back({&fill_uniform_op, {make.numbers(shape)}, [](Stream& s, Views v) {
                      fill_uniform(s, v[0], {1, 2, -1.0F, 3.0F}, "case");
                    }});
@@ -203,12 +215,23 @@ void add_verification_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape outcome_shape{std::int64_t{sizeof(CompareOutcome)}};
   const OperandContent outcome =
       operand_content(outcome_shape, std::vector<std::uint8_t>(sizeof(CompareOutcome)));
+  cases.push_back({&copies_op, {make.numbers(shape), make.numbers(shape)}, [](Stream& s, Views v) {
+                     copies(s, std::array{CopyPair{v[0], v[1]}}, "case");
+                   }});
   cases.push_back({&checksum_op,
                    {operand_content(Shape{1}, std::vector<std::uint64_t>{0}), make.numbers(shape)},
                    [](Stream& s, Views v) { checksum(s, v[0], v[1], "case"); }});
+  cases.push_back({&checksums_op,
+                   {operand_content(Shape{1}, std::vector<std::uint64_t>{0}), make.numbers(shape)},
+                   [](Stream& s, Views v) { checksums(s, v[0], v.subspan(1), "case"); }});
   cases.push_back({&compare_op,
                    {outcome, make.numbers(shape), make.numbers(shape)},
                    [](Stream& s, Views v) { compare(s, v[0], v[1], v[2], {}, "case"); }});
+  cases.push_back({&compare_pairs_op,
+                   {outcome, make.numbers(shape), make.numbers(shape)},
+                   [](Stream& s, Views v) {
+                     compare_pairs(s, v[0], std::array{TensorPair{v[1], v[2]}}, {}, "case");
+                   }});
 }
 
 }  // namespace

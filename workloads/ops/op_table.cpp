@@ -20,7 +20,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 56> table{
+  static constexpr std::array<const OpDeclaration*, 61> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -37,6 +37,7 @@ std::span<const OpDeclaration* const> op_table() {
       &layer_norm_backward_op,
       &split_heads_op,
       &merge_heads_op,
+      &split_parts_op,
       &causal_softmax_forward_op,
       &causal_softmax_backward_op,
       &packed_softmax_forward_op,
@@ -52,6 +53,7 @@ std::span<const OpDeclaration* const> op_table() {
       &dropout_by_value_op,
       &dropout_backward_op,
       &fill_normal_op,
+      &fill_normal_parts_op,
       &fill_uniform_op,
       &fill_tokens_op,
       &poison_op,
@@ -75,8 +77,11 @@ std::span<const OpDeclaration* const> op_table() {
       &advance_step_op,
       &unscale_gradients_op,
       &update_loss_scale_op,
+      &copies_op,
       &checksum_op,
+      &checksums_op,
       &compare_op,
+      &compare_pairs_op,
   };
   return table;
 }

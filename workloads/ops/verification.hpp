@@ -3,18 +3,36 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "workloads/device/stream.hpp"
 
 namespace cgconform::workloads {
 
+extern const OpDeclaration copies_op;
 extern const OpDeclaration checksum_op;
+extern const OpDeclaration checksums_op;
 extern const OpDeclaration compare_op;
+extern const OpDeclaration compare_pairs_op;
+
+struct CopyPair {
+  TensorView destination;
+  TensorView source;
+};
+
+/// Copies many tensors in one call; destinations overlap neither each other nor a source. The
+/// declaration's operands repeat for each pair.
+void copies(Stream& stream, std::span<const CopyPair> pairs, std::string label);
 
 /// Writes a 64-bit hash of the bytes of `source` into `cell`, one uint64. Every word is mixed with
 /// its position, so equal values in another order hash differently.
 void checksum(Stream& stream, const TensorView& cell, const TensorView& source, std::string label);
+
+/// `checksum` of many tensors in one call: that of source i goes into element i of `cells`. The
+/// declaration's last operand repeats for each source.
+void checksums(Stream& stream, const TensorView& cells, std::span<const TensorView> sources,
+               std::string label);
 
 /// How `compare` judges an element.
 struct CompareParams {
@@ -48,5 +66,15 @@ struct CompareOutcome {
 /// sizeof(CompareOutcome) bytes. Throws InternalError where type or shape differ.
 void compare(Stream& stream, const TensorView& outcome, const TensorView& expected,
              const TensorView& actual, const CompareParams& params, std::string label);
+
+struct TensorPair {
+  TensorView expected;
+  TensorView actual;
+};
+
+/// `compare` of many pairs of one type in one call: the outcome of pair i is row i of `outcomes`,
+/// uint8 [pairs, sizeof(CompareOutcome)]. The declaration's last two operands repeat for each pair.
+void compare_pairs(Stream& stream, const TensorView& outcomes, std::span<const TensorPair> pairs,
+                   const CompareParams& params, std::string label);
 
 }  // namespace cgconform::workloads

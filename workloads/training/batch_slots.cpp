@@ -155,6 +155,7 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
   loader.record(*loaded);
   main.wait(*loaded);
 
+  context_.recorder.gather_copies();
   for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
     for (const Part which : parts_) {
       const TensorLocation where = location(call, microbatch, which);
@@ -164,7 +165,10 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
         context_.recorder.hash(SlotKind::static_input, SlotMoment::production, where, source);
       }
     }
-    if (in_slots) overwrite_staging(call, microbatch);
+  }
+  context_.recorder.make_copies();
+  for (std::int32_t microbatch = 0; in_slots && microbatch < microbatches; ++microbatch) {
+    overwrite_staging(call, microbatch);
   }
 }
 

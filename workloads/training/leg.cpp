@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/training/eager_problem.hpp"
 #include "workloads/training/training_leg.hpp"
 
 namespace cgconform::workloads {
@@ -96,7 +97,7 @@ void drain(Device& device) {
 
 LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
                   const LegEnvironment& environment) {
-  const matrix::Cell varied_cell = varied(cell, request);
+  matrix::Cell varied_cell = varied(cell, request);
   LegRecord record;
   std::optional<TrainingLeg> leg;
   PhaseClock clock(environment.progress, environment.device,
@@ -109,6 +110,7 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   record.memory = memory;
   CapturePlan plan;
   const bool ready = attempt(record, clock, [&] {
+    if (request.kind == LegKind::eager) varied_cell = eager_problem(varied_cell);
     plan = plan_capture(varied_cell);
     if (request.steps > 0) plan.training_steps = request.steps;
     adapt(plan, request, environment.faults);
@@ -121,6 +123,8 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   }
   leg.reset();
   attempt(record, clock, [&] { drain(environment.device); });
+  // What was observed stays with the record; the rest need not.
+  attempt(record, clock, [&] { memory->allocator->trim(default_pool); });
   clock.enter(Phase::idle);
   record.timings = clock.timings();
   return record;

@@ -20,12 +20,12 @@ LegMemory::LegMemory(Device& device_of_leg, bool guard_bands, SegmentKind segmen
 
 LegMemory::~LegMemory() = default;
 
-MemorySample sample_memory(const LegMemory& memory, PoolId observations) {
+MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool host) {
   const PoolStatistics pools = memory.allocator->total_statistics(observations);
   return {.taken = true,
           .by_driver = memory.device.properties().kind == "cuda",
           .device = memory.device.resource_use(),
-          .host = host_use(),
+          .host = host ? host_use() : HostUse{},
           .live_blocks = pools.live_blocks,
           .active_bytes = pools.active_bytes,
           .reserved_bytes = pools.reserved_bytes};

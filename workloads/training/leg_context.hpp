@@ -42,8 +42,9 @@ struct LegMemory {
   std::vector<std::shared_ptr<void>> kept;
 };
 
-/// What the leg, its device and this process hold. Nothing may run.
-MemorySample sample_memory(const LegMemory& memory, PoolId observations);
+/// What the leg and its device hold, and with `host` this process, which takes reading several
+/// files. Nothing may run.
+MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool host);
 
 /// Enters phases for the watchdog and sums up the host time spent in each.
 class PhaseClock {

@@ -33,7 +33,7 @@ void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
   if (muted_ > 0) return;
   if (!capturing()) {
     Buffer snapshot(allocator_, *stream_, pool_, value.dtype, value.shape, "observation");
-    stream_->copy(snapshot.view(), value, "observe " + where.tensor);
+    copy(snapshot.view(), value, where.tensor);
     observations_.push_back({quantity, where, std::move(snapshot)});
     return;
   }
@@ -43,12 +43,29 @@ void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
   slots_->observed.push_back({quantity, where, std::move(slot)});
 }
 
-void Recorder::observe_parts(ObservedQuantity quantity,
-                             std::span<const std::pair<TensorLocation, TensorView>> parts,
+void Recorder::copy(const TensorView& snapshot, const TensorView& value, const std::string& name) {
+  if (gathers_) {
+    gathered_.push_back({snapshot, value});
+  } else {
+    stream_->copy(snapshot, value, "observe " + name);
+  }
+}
+
+void Recorder::make_copies() {
+  gathers_ = false;
+  const std::vector<CopyPair> pairs = std::exchange(gathered_, {});
+  copies(*stream_, pairs, "observe");
+}
+
+void Recorder::observe_parts(ObservedQuantity quantity, std::int32_t step,
+                             std::span<const ObservedPart> parts,
                              std::span<const TensorView> chunks) {
   if (muted_ > 0) return;
   std::vector<std::shared_ptr<const Buffer>> copies(chunks.size());
-  for (const auto& [where, value] : parts) {
+  for (const ObservedPart& part : parts) {
+    const TensorView& value = part.value;
+    TensorLocation where = part.where;
+    where.step = step;
     const auto* data = static_cast<const std::byte*>(value.data);
     const auto chunk = std::find_if(chunks.begin(), chunks.end(), [&](const TensorView& one) {
       const auto* begin = static_cast<const std::byte*>(one.data);
@@ -62,12 +79,12 @@ void Recorder::observe_parts(ObservedQuantity quantity,
     if (!copy) {
       copy = std::make_shared<const Buffer>(allocator_, *stream_, pool_, chunk->dtype, chunk->shape,
                                             "observation");
-      stream_->copy(copy->view(), *chunk, "observe " + where.tensor);
+      this->copy(copy->view(), *chunk, where.tensor);
     }
     const std::int64_t offset = data - static_cast<const std::byte*>(chunk->data);
     const TensorView view{static_cast<std::byte*>(copy->view().data) + offset, value.dtype,
                           value.shape};
-    observations_.push_back({quantity, where, Snapshot(copy, view)});
+    observations_.push_back({quantity, std::move(where), Snapshot(copy, view)});
   }
 }
 

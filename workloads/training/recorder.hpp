@@ -11,12 +11,19 @@
 
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/layers/layer.hpp"
+#include "workloads/ops/verification.hpp"
 #include "workloads/training/leg_record.hpp"
 
 namespace cgconform::workloads {
 
 /// When in its life a value in a slot is hashed.
 enum class SlotMoment : std::uint8_t { production, use };
+
+/// A tensor that is observed at every step: its place, whose step is filled in, and its memory.
+struct ObservedPart {
+  TensorLocation where;
+  TensorView value;
+};
 
 /// The static slots one captured graph writes for the recorder, collected after every replay.
 struct GraphSlots {
@@ -49,9 +56,12 @@ class Recorder {
   /// Snapshots `value`. In a capture only losses are kept, unless the leg is instrumented.
   void observe(ObservedQuantity quantity, const TensorLocation& where, const TensorView& value);
   /// Snapshots tensors that all lie in one of `chunks`, chunk by chunk. Outside of captures only.
-  void observe_parts(ObservedQuantity quantity,
-                     std::span<const std::pair<TensorLocation, TensorView>> parts,
-                     std::span<const TensorView> chunks);
+  void observe_parts(ObservedQuantity quantity, std::int32_t step,
+                     std::span<const ObservedPart> parts, std::span<const TensorView> chunks);
+  /// Between these calls, snapshots are not filled one by one: the second fills them all at once.
+  /// What is observed must stay as it is meanwhile.
+  void gather_copies() { gathers_ = true; }
+  void make_copies();
   /// Hashes `value`; does nothing where the leg is not instrumented.
   void hash(SlotKind kind, SlotMoment moment, const TensorLocation& where, const TensorView& value);
 
@@ -86,6 +96,7 @@ class Recorder {
     SlotMoment moment = SlotMoment::production;
     TensorLocation where;
   };
+  void copy(const TensorView& snapshot, const TensorView& value, const std::string& name);
   /// The device cell of the next entry of the hash log.
   TensorView append(const HashEntry& entry);
 
@@ -94,6 +105,8 @@ class Recorder {
   bool instrumented_;
   PoolId pool_;
   int muted_ = 0;
+  bool gathers_ = false;
+  std::vector<CopyPair> gathered_;
   GraphSlots* slots_ = nullptr;
   PoolId slots_pool_ = default_pool;
   std::vector<Observation> observations_;

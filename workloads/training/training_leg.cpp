@@ -68,6 +68,7 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
     keeper_.guard(name, tensor);
     keeper_.ledger().add_long_lived(tensor);
   }
+  list_observed_parts();
   keeper_.guard("token count", metrics_.token_count());
   keeper_.ledger().add_long_lived(metrics_.token_count());
 }
@@ -90,9 +91,9 @@ void TrainingLeg::run() {
   if (context_.fault(Fault::f32c_scratch_freed_after_launch) && implementation_->captured()) {
     rng_.reset();
   }
-  context_.clock.enter(Phase::verify);
   context_.device().synchronize();
   timer_.finish();
+  context_.clock.enter(Phase::verify);
   if (recorder_.instrumented()) inspect_memory();
 }
 
@@ -120,8 +121,10 @@ void TrainingLeg::training_step(std::int32_t step) {
   implementation_->end_schedule_call(call);
   context_.clock.enter(Phase::eager);
   count_layer_forwards(forwards_before);
+  recorder_.gather_copies();
   add_to_running_loss(step);
   observe_gradients(step);
+  recorder_.make_copies();
   optimizer_graph_->step(step, *implementation_);
   context_.clock.enter(Phase::eager);
   observe_state(step);
@@ -197,43 +200,46 @@ void TrainingLeg::add_to_running_loss(std::int32_t step) {
                     running_loss_view_);
 }
 
-void TrainingLeg::observe_gradients(std::int32_t step) {
-  const std::int32_t last = cell_.config.num_microbatches - 1;
-  std::vector<std::pair<TensorLocation, TensorView>> grads;
-  for (const StageParameter& parameter : model_->parameters()) {
-    const std::string name = "main_grad:" + parameter.parameter.name;
-    const TensorView& grad = parameter.parameter.main_grad;
-    recorder_.hash(SlotKind::weight_grad, SlotMoment::use,
-                   {.step = step, .microbatch = last, .layer = parameter.layer, .tensor = name},
-                   grad);
-    grads.push_back({{.step = step, .layer = parameter.layer, .tensor = name}, grad});
+void TrainingLeg::list_observed_parts() {
+  for (const StageParameter& entry : model_->parameters()) {
+    const Parameter& parameter = entry.parameter;
+    gradients_.push_back(
+        {{.layer = entry.layer, .tensor = "main_grad:" + parameter.name}, parameter.main_grad});
+    weights_.push_back(
+        {{.layer = entry.layer, .tensor = "weight:" + parameter.name}, parameter.weight});
   }
-  std::vector<TensorView> chunks;
-  for (const ParameterChunk& chunk : model_->parameter_chunks()) chunks.push_back(chunk.main_grads);
-  recorder_.observe_parts(ObservedQuantity::main_grad, grads, chunks);
+  for (const auto& [name, tensor] : optimizer_->state()) {
+    optimizer_state_.push_back({{.tensor = name}, tensor});
+  }
+  for (const ParameterChunk& chunk : model_->parameter_chunks()) {
+    gradient_chunks_.push_back(chunk.main_grads);
+    weight_chunks_.push_back(chunk.weights);
+  }
+  state_chunks_ = optimizer_->state_chunks();
+}
+
+void TrainingLeg::observe_gradients(std::int32_t step) {
+  if (recorder_.instrumented()) {
+    for (const ObservedPart& gradient : gradients_) {
+      TensorLocation where = gradient.where;
+      where.step = step;
+      where.microbatch = cell_.config.num_microbatches - 1;
+      recorder_.hash(SlotKind::weight_grad, SlotMoment::use, where, gradient.value);
+    }
+  }
+  recorder_.observe_parts(ObservedQuantity::main_grad, step, gradients_, gradient_chunks_);
 }
 
 void TrainingLeg::observe_state(std::int32_t step) {
-  std::vector<std::pair<TensorLocation, TensorView>> weights;
-  for (const StageParameter& parameter : model_->parameters()) {
-    weights.push_back(
-        {{.step = step, .layer = parameter.layer, .tensor = "weight:" + parameter.parameter.name},
-         parameter.parameter.weight});
-  }
-  std::vector<TensorView> chunks;
-  for (const ParameterChunk& chunk : model_->parameter_chunks()) chunks.push_back(chunk.weights);
-  recorder_.observe_parts(ObservedQuantity::weight, weights, chunks);
-
-  std::vector<std::pair<TensorLocation, TensorView>> states;
-  for (const auto& [name, tensor] : optimizer_->state()) {
-    states.push_back({{.step = step, .tensor = name}, tensor});
-  }
-  recorder_.observe_parts(ObservedQuantity::optimizer_state, states, optimizer_->state_chunks());
+  recorder_.gather_copies();
+  recorder_.observe_parts(ObservedQuantity::weight, step, weights_, weight_chunks_);
+  recorder_.observe_parts(ObservedQuantity::optimizer_state, step, optimizer_state_, state_chunks_);
   recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = "learning_rate"},
                     optimizer_->scalars().learning_rate);
   metrics_.observe(step);
   recorder_.observe(ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"},
                     context_.rng.states);
+  recorder_.make_copies();
 }
 
 void TrainingLeg::poison() {

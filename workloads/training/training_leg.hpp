@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/optimizer_graph.hpp"
@@ -44,6 +45,8 @@ class TrainingLeg {
   void zero_gradients();
   void count_layer_forwards(std::uint64_t host_count_before);
   void add_to_running_loss(std::int32_t step);
+  /// Collects what is observed at every step.
+  void list_observed_parts();
   void observe_gradients(std::int32_t step);
   void observe_state(std::int32_t step);
   void poison();
@@ -70,6 +73,12 @@ class TrainingLeg {
   std::unique_ptr<CaptureImplementation> implementation_;
   std::unique_ptr<OptimizerGraph> optimizer_graph_;  ///< of the same set of graphs
   std::unique_ptr<CaptureImplementation> former_;    ///< F30e: a set that waits for its successor
+  std::vector<ObservedPart> gradients_;
+  std::vector<ObservedPart> weights_;
+  std::vector<ObservedPart> optimizer_state_;
+  std::vector<TensorView> gradient_chunks_;
+  std::vector<TensorView> weight_chunks_;
+  std::vector<TensorView> state_chunks_;
   Buffer running_loss_;
   TensorView running_loss_view_;
 };

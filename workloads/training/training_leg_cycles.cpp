@@ -5,7 +5,8 @@
 namespace cgconform::workloads {
 
 MemorySample TrainingLeg::sample() const {
-  return sample_memory(context_.memory, recorder_.pool());
+  // The process is looked at where cycles are compared.
+  return sample_memory(context_.memory, recorder_.pool(), context_.request.cycles > 0);
 }
 
 void TrainingLeg::release_iteration() {

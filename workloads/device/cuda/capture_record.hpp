@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -26,6 +25,9 @@ struct CapturedCall {
   std::string communicator;  ///< name, of communications
   std::int32_t rank = -1;    ///< this process's in the communicator
   std::int32_t peer = -1;    ///< the other rank of a message
+  /// Its nodes, counted in the order in which the runtime made those of the graph.
+  std::size_t first_node = 0;
+  std::size_t end_node = 0;
 };
 
 /// A communicator as graphs, streams and the device see it.
@@ -42,11 +44,10 @@ class CommunicatorLink {
   virtual bool closed() const = 0;
 };
 
-/// The calls of one capture in order, the call that added each of the runtime's nodes, and whatever
-/// must live as long as the graph does (host functions, communicator references).
+/// The calls of one capture in order, and whatever must live as long as the graph does (host
+/// functions, communicator references).
 struct CaptureRecord {
   std::vector<CapturedCall> calls;
-  std::unordered_map<cudaGraphNode_t, std::int32_t> call_of_node;
   std::vector<std::shared_ptr<void>> kept_alive;
   std::set<std::shared_ptr<CommunicatorLink>> communicators;  ///< those that the graph uses
 

@@ -136,6 +136,7 @@ class CudaDevice final : public Device, public SegmentSources {
     state_->observed("device_synchronize", "", [this] { state_->await_device(); });
   }
   LaunchCounters counters() const override { return state_->counters(); }
+  void settle_counters() override {}
   void reset_counters() override { state_->reset_counters(); }
   ResourceUse resource_use() const override {
     ResourceUse use = state_->live_objects().use();

@@ -120,7 +120,13 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
       live_(state_->live_objects().graphs),
       record_(std::move(record)),
       graph_(std::move(graph)) {
+  const std::vector<cudaGraphNode_t> handles = node_handles(graph_.get());
+  std::unordered_map<cudaGraphNode_t, std::int32_t> index_of(handles.size());
+  nodes_.reserve(record_->calls.size());
   for (const CapturedCall& call : record_->calls) {
+    for (std::size_t made = call.first_node; made < call.end_node; ++made) {
+      index_of[handles.at(made)] = static_cast<std::int32_t>(nodes_.size());
+    }
     GraphNode node;
     node.kind = call.kind;
     node.label = call.label;
@@ -131,8 +137,7 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
     node.peer = call.peer;
     nodes_.push_back(std::move(node));
   }
-  std::unordered_map<cudaGraphNode_t, std::int32_t> index_of = record_->call_of_node;
-  for (cudaGraphNode_t handle : node_handles(graph_.get())) {
+  for (cudaGraphNode_t handle : handles) {
     if (index_of.contains(handle)) continue;
     index_of[handle] = static_cast<std::int32_t>(nodes_.size());
     GraphNode node;

@@ -58,6 +58,15 @@ class EventPoint final : public StreamPoint {
   EventHandle event_;
 };
 
+/// Idle segments are worth their memory as long as it is little beside the device's.
+constexpr std::int64_t most_idle_bytes = std::int64_t{1} << 30;
+
+bool is_relaxed(SegmentSource& source) {
+  const CaptureMode mode = source.exchange_capture_mode(CaptureMode::relaxed);
+  source.exchange_capture_mode(mode);
+  return mode == CaptureMode::relaxed;
+}
+
 /// The driver's addresses are integers; everything else speaks of pointers.
 std::byte* pointer_of(CUdeviceptr address) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
@@ -120,14 +129,24 @@ void CudaSegmentSource::inspect(const std::byte* data, std::int64_t bytes, std::
 }
 
 PlainSegmentSource::~PlainSegmentSource() {
+  free_idle();
   for (const auto& [data, bytes] : live_) {
     static_cast<void>(cudaFree(const_cast<std::byte*>(data)));
   }
 }
 
 Segment PlainSegmentSource::allocate(std::int64_t bytes) {
-  void* data = nullptr;
-  CGCONFORM_CUDA_TRY(cudaMalloc(&data, static_cast<std::size_t>(bytes)));
+  void* data = take_idle(bytes);
+  if (data == nullptr) {
+    const auto size = static_cast<std::size_t>(bytes);
+    cudaError_t status = cudaMalloc(&data, size);
+    if (status == cudaErrorMemoryAllocation && idle_bytes_ > 0) {
+      cudaGetLastError();
+      free_idle();
+      status = cudaMalloc(&data, size);
+    }
+    CGCONFORM_CUDA_TRY(status);
+  }
   const std::lock_guard lock(mutex_);
   live_[static_cast<std::byte*>(data)] = bytes;
   ever_[static_cast<std::byte*>(data)] = bytes;
@@ -135,11 +154,48 @@ Segment PlainSegmentSource::allocate(std::int64_t bytes) {
 }
 
 void PlainSegmentSource::release(const Segment& segment) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (live_.erase(segment.data) == 0) return;  // unmapped before
-  }
+  if (!forget(segment) || keep_idle(segment)) return;
   release_quietly_after_the_end([&] { CGCONFORM_CUDA_TRY(cudaFree(segment.data)); });
+}
+
+void PlainSegmentSource::unmap(const Segment& segment) {
+  if (!forget(segment)) return;
+  release_quietly_after_the_end([&] { CGCONFORM_CUDA_TRY(cudaFree(segment.data)); });
+}
+
+bool PlainSegmentSource::forget(const Segment& segment) {
+  const std::lock_guard lock(mutex_);
+  return live_.erase(segment.data) > 0;
+}
+
+std::byte* PlainSegmentSource::take_idle(std::int64_t bytes) {
+  if (!is_relaxed(*this)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto found = idle_.find(bytes);
+  if (found == idle_.end() || found->second.empty()) return nullptr;
+  std::byte* data = found->second.back();
+  found->second.pop_back();
+  idle_bytes_ -= bytes;
+  return data;
+}
+
+bool PlainSegmentSource::keep_idle(const Segment& segment) {
+  if (idle_bytes_ + segment.bytes > most_idle_bytes || !is_relaxed(*this)) return false;
+  // As cudaFree, which waits for whatever still uses the memory.
+  if (cudaDeviceSynchronize() != cudaSuccess) return false;
+  const std::lock_guard lock(mutex_);
+  idle_[segment.bytes].push_back(segment.data);
+  idle_bytes_ += segment.bytes;
+  return true;
+}
+
+void PlainSegmentSource::free_idle() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [bytes, segments] : idle_) {
+    for (std::byte* data : segments) static_cast<void>(cudaFree(data));
+  }
+  idle_.clear();
+  idle_bytes_ = 0;
 }
 
 bool PlainSegmentSource::owns(const void* address) const {

@@ -48,6 +48,10 @@ class CudaSegmentSource : public SegmentSource {
 /// Segments from cudaMalloc. `unmap` frees the memory; its addresses are then the driver's to
 /// reuse. Allocation runs under a relaxed-mode exchange, because cudaMalloc is refused on a thread
 /// that captures in global or thread-local mode.
+///
+/// Allocators come and go with every leg, and raw calls cost as much as dozens of launches: in
+/// relaxed mode, which is the allocators', released segments are kept for the next one that asks
+/// for as many bytes. In any other mode every call is the driver's, refusals included.
 class PlainSegmentSource final : public CudaSegmentSource {
  public:
   PlainSegmentSource() = default;
@@ -58,15 +62,24 @@ class PlainSegmentSource final : public CudaSegmentSource {
   std::string_view name() const override { return "cudaMalloc"; }
   Segment allocate(std::int64_t bytes) override;
   void release(const Segment& segment) override;
-  void unmap(const Segment& segment) override { release(segment); }
+  void unmap(const Segment& segment) override;
   bool owns(const void* address) const override;
   std::int64_t bytes_in_use() const override;
   AddressRange range() const override { return {}; }
 
  private:
+  std::byte* take_idle(std::int64_t bytes);
+  /// True where the segment is kept; nothing may use it any more.
+  bool keep_idle(const Segment& segment);
+  void free_idle();
+  /// False where the segment was unmapped before.
+  bool forget(const Segment& segment);
+
   mutable std::mutex mutex_;
   std::map<const std::byte*, std::int64_t> live_;
   std::map<const std::byte*, std::int64_t> ever_;
+  std::map<std::int64_t, std::vector<std::byte*>> idle_;  ///< by bytes
+  std::int64_t idle_bytes_ = 0;
 };
 
 /// Segments from the virtual memory API, grown by chunks of one physical handle each, so that one

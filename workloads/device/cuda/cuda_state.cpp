@@ -172,9 +172,7 @@ bool has_ended(cudaError_t status) {
   return false;
 }
 
-std::shared_ptr<CaptureRecord> CudaState::capture_record(cudaStream_t stream) {
-  const CaptureInfo info = capture_info(stream);
-  if (info.status != cudaStreamCaptureStatusActive) return nullptr;
+std::shared_ptr<CaptureRecord> CudaState::capture_record(const CaptureInfo& info) {
   const std::lock_guard lock(captures_mutex_);
   std::shared_ptr<CaptureRecord>& record = captures_[info.id];
   if (!record) record = std::make_shared<CaptureRecord>();

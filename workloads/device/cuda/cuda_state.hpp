@@ -20,6 +20,14 @@
 
 namespace cgconform::workloads::cuda {
 
+/// What the runtime says of a stream's capture.
+struct CaptureInfo {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  std::uint64_t id = 0;
+  cudaGraph_t graph = nullptr;
+};
+CaptureInfo capture_info(cudaStream_t stream);
+
 /// State that a device shares with its streams, graphs and communicators, which may outlive it.
 class CudaState {
  public:
@@ -74,9 +82,8 @@ class CudaState {
   /// their kernels end, and throws. `wait` is the plain blocking call.
   void await(const std::function<bool()>& ended, const std::function<void()>& wait);
 
-  /// The record of the capture that `stream` takes part in, found by the runtime's capture id; made
-  /// when the id is new. Null where the stream does not capture.
-  std::shared_ptr<CaptureRecord> capture_record(cudaStream_t stream);
+  /// The record of an active capture, found by the runtime's capture id; made when the id is new.
+  std::shared_ptr<CaptureRecord> capture_record(const CaptureInfo& info);
   /// Forgets a capture that ended.
   std::shared_ptr<CaptureRecord> take_capture_record(std::uint64_t capture_id);
 
@@ -103,14 +110,6 @@ class CudaState {
   std::mutex captures_mutex_;
   std::unordered_map<std::uint64_t, std::shared_ptr<CaptureRecord>> captures_;
 };
-
-/// What the runtime says of a stream's capture.
-struct CaptureInfo {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  std::uint64_t id = 0;
-  cudaGraph_t graph = nullptr;
-};
-CaptureInfo capture_info(cudaStream_t stream);
 
 /// Of a query's status: true once the work ended, in whatever way; the blocking call says how.
 bool has_ended(cudaError_t status);

@@ -38,6 +38,11 @@ cudaStreamCaptureMode runtime_mode(CaptureMode mode) {
   return cudaStreamCaptureModeGlobal;
 }
 
+CapturedCall writing_call(NodeKind kind, const std::string& label, std::string_view name,
+                          const TensorView& destination) {
+  return {kind, label, name, {{"destination", Access::write, destination}}};
+}
+
 std::size_t byte_count(const TensorView& tensor) {
   return static_cast<std::size_t>(tensor.bytes());
 }
@@ -100,19 +105,11 @@ CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlg
       handle_(cudaStreamLegacy),
       id_(state_->next_stream_id()) {}
 
-void CudaStream::record_new_nodes(const CaptureInfo& info, std::size_t nodes_before,
-                                  CapturedCall call) {
-  const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
-  if (!record) return;
-  std::size_t count = node_count(info.graph);
-  if (count == nodes_before) return;
-  std::vector<cudaGraphNode_t> nodes(count);
-  CGCONFORM_CUDA_TRY(cudaGraphGetNodes(info.graph, nodes.data(), &count));
-  const auto index = static_cast<std::int32_t>(record->calls.size());
-  record->calls.push_back(std::move(call));
-  for (std::size_t node = nodes_before; node < count; ++node) {
-    record->call_of_node[nodes[node]] = index;
-  }
+void CudaStream::record_call(const CaptureInfo& info, std::size_t first_node, std::size_t end_node,
+                             CapturedCall call) {
+  call.first_node = first_node;
+  call.end_node = end_node;
+  state_->capture_record(info)->calls.push_back(std::move(call));
   state_->count_captured_nodes(1);
 }
 
@@ -122,20 +119,27 @@ void CudaStream::launch(const OpCall& call) {
       throw DeviceError(ErrorCategory::not_supported, std::string(call.op->name),
                         fmt::format("op {} has no CUDA kernel ({})", call.op->name, call.label));
     }
-    recorded({NodeKind::kernel, call.label, call.op->name, call.operands}, [this, &call] {
-      call.op->cuda(call, LaunchContext{handle_, &gemm_});
-      CGCONFORM_CUDA_TRY(cudaGetLastError());
-    });
+    recorded(
+        [&call] {
+          return CapturedCall{NodeKind::kernel, call.label, call.op->name, call.operands};
+        },
+        [this, &call] {
+          call.op->cuda(call, LaunchContext{handle_, &gemm_});
+          CGCONFORM_CUDA_TRY(cudaGetLastError());
+        });
   });
 }
 
 void CudaStream::copy(const TensorView& destination, const TensorView& source, std::string label) {
   state_->observed(copy_name, label, [&] {
     recorded(
-        {NodeKind::copy,
-         label,
-         copy_name,
-         {{"destination", Access::write, destination}, {"source", Access::read, source}}},
+        [&] {
+          return CapturedCall{
+              NodeKind::copy,
+              label,
+              copy_name,
+              {{"destination", Access::write, destination}, {"source", Access::read, source}}};
+        },
         [&] {
           CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, source.data, byte_count(destination),
                                              cudaMemcpyDeviceToDevice, handle_));
@@ -145,7 +149,7 @@ void CudaStream::copy(const TensorView& destination, const TensorView& source, s
 
 void CudaStream::fill(const TensorView& destination, std::uint8_t byte, std::string label) {
   state_->observed(fill_name, label, [&] {
-    recorded({NodeKind::fill, label, fill_name, {{"destination", Access::write, destination}}},
+    recorded([&] { return writing_call(NodeKind::fill, label, fill_name, destination); },
              [&] {
                CGCONFORM_CUDA_TRY(
                    cudaMemsetAsync(destination.data, byte, byte_count(destination), handle_));
@@ -156,10 +160,11 @@ void CudaStream::fill(const TensorView& destination, std::uint8_t byte, std::str
 void CudaStream::upload(const TensorView& destination, const void* host, bool pinned,
                         std::string label) {
   state_->observed(pinned ? "upload_pinned" : pageable_upload_call, label, [&] {
-    recorded({NodeKind::copy, label, "upload", {{"destination", Access::write, destination}}}, [&] {
-      CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
-                                         cudaMemcpyHostToDevice, handle_));
-    });
+    recorded([&] { return writing_call(NodeKind::copy, label, "upload", destination); },
+             [&] {
+               CGCONFORM_CUDA_TRY(cudaMemcpyAsync(destination.data, host, byte_count(destination),
+                                                  cudaMemcpyHostToDevice, handle_));
+             });
   });
 }
 
@@ -173,18 +178,24 @@ void CudaStream::download(void* host, const TensorView& source) {
 
 void CudaStream::host_function(std::function<void()> function, std::string label) {
   state_->observed(host_name, label, [&] {
-    recorded({NodeKind::host, label, host_name, {}}, [&] {
-      const std::shared_ptr<CaptureRecord> record = state_->capture_record(handle_);
-      if (record) {
-        auto kept = std::make_shared<std::function<void()>>(std::move(function));
-        record->kept_alive.push_back(kept);
-        CGCONFORM_CUDA_TRY(cudaLaunchHostFunc(handle_, run_host_function, kept.get()));
-      } else {
-        auto owned = std::make_unique<std::function<void()>>(std::move(function));
-        CGCONFORM_CUDA_TRY(cudaLaunchHostFunc(handle_, run_and_delete_host_function, owned.get()));
-        static_cast<void>(owned.release());
-      }
-    });
+    recorded(
+        [&] {
+          return CapturedCall{NodeKind::host, label, host_name, {}};
+        },
+        [&] {
+          const CaptureInfo info = capture_info(handle_);
+          if (info.status == cudaStreamCaptureStatusActive) {
+            const std::shared_ptr<CaptureRecord> record = state_->capture_record(info);
+            auto kept = std::make_shared<std::function<void()>>(std::move(function));
+            record->kept_alive.push_back(kept);
+            CGCONFORM_CUDA_TRY(cudaLaunchHostFunc(handle_, run_host_function, kept.get()));
+          } else {
+            auto owned = std::make_unique<std::function<void()>>(std::move(function));
+            CGCONFORM_CUDA_TRY(
+                cudaLaunchHostFunc(handle_, run_and_delete_host_function, owned.get()));
+            static_cast<void>(owned.release());
+          }
+        });
   });
 }
 

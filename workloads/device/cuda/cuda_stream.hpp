@@ -59,9 +59,10 @@ class CudaStream final : public Stream {
   cudaStream_t handle() const { return handle_; }
   CudaState& state() const { return *state_; }
 
-  /// Runs `enqueue` and, where the stream captures, records which nodes it added.
-  template <typename Enqueue>
-  void recorded(CapturedCall call, Enqueue&& enqueue) {
+  /// Runs `enqueue` and, where the stream captures, records that the nodes it added are those of
+  /// what `describe` returns.
+  template <typename Describe, typename Enqueue>
+  void recorded(Describe&& describe, Enqueue&& enqueue) {
     const CaptureInfo before = capture_info(handle_);
     const bool captures = before.status == cudaStreamCaptureStatusActive;
     const std::size_t nodes_before = captures ? node_count(before.graph) : 0;
@@ -70,13 +71,15 @@ class CudaStream final : public Stream {
       state_->count_eager_launch();
       return;
     }
-    record_new_nodes(before, nodes_before, std::move(call));
+    const std::size_t nodes_after = node_count(before.graph);
+    if (nodes_after > nodes_before) record_call(before, nodes_before, nodes_after, describe());
   }
 
  private:
   /// Blocks until the stream's work ended, watching the communicators.
   void await_end();
-  void record_new_nodes(const CaptureInfo& info, std::size_t nodes_before, CapturedCall call);
+  void record_call(const CaptureInfo& info, std::size_t first_node, std::size_t end_node,
+                   CapturedCall call);
 
   std::shared_ptr<CudaState> state_;
   std::unique_ptr<LiveObject> live_;  ///< null for the legacy stream

@@ -145,15 +145,20 @@ void NcclCommunicator::enqueue(std::string_view name, int peer, std::vector<Oper
                                Stream& stream, const std::string& label, Call&& call) {
   auto& cuda_stream = static_cast<CudaStream&>(stream);
   state_->observed(name, label, [&] {
-    const std::shared_ptr<CaptureRecord> record = state_->capture_record(cuda_stream.handle());
-    if (record) record->communicators.insert(handle_);
+    const CaptureInfo capture = capture_info(cuda_stream.handle());
+    if (capture.status == cudaStreamCaptureStatusActive) {
+      state_->capture_record(capture)->communicators.insert(handle_);
+    }
     if (handle_->closed()) {
       throw DeviceError(ErrorCategory::communicator_invalid_usage, std::string(name),
                         fmt::format("the communicator {} was closed", options_.name));
     }
-    cuda_stream.recorded({NodeKind::communication, label, name, std::move(operands), options_.name,
-                          options_.rank, peer},
-                         [&] { call(cuda_stream.handle()); });
+    cuda_stream.recorded(
+        [&] {
+          return CapturedCall{NodeKind::communication, label,         name, std::move(operands),
+                              options_.name,           options_.rank, peer};
+        },
+        [&] { call(cuda_stream.handle()); });
   });
 }
 

@@ -35,23 +35,50 @@ void split_heads_by(const HeadsParams& params, const TensorView& tensor, T* head
 /// The heads of up to three parts.
 template <typename T>
 struct HeadParts {
-  const T* heads[3];
+  T* heads[3];
 };
+
+template <typename T>
+HeadParts<T> parts_of(const OpCall& call, const HeadsParams& params) {
+  HeadParts<T> parts{};
+  for (int part = 0; part < params.parts; ++part) {
+    parts.heads[part] = elements<T>(call, 1 + static_cast<std::size_t>(part));
+  }
+  return parts;
+}
+
+/// Calls move(heads, lanes of heads, lanes of rows) for the packs of all parts.
+template <typename Index, typename T, typename Move>
+void for_each_part(const HeadsParams& params, const TensorView& part, const T* rows,
+                   const HeadParts<T>& parts, const LaunchContext& context, Move move) {
+  const bool packed = params.size % pack_size<T> == 0 &&
+                      on_pack_borders(rows, parts.heads[0], parts.heads[1], parts.heads[2]);
+  const std::int64_t elements_a_part = part.elements();
+  for_each_pack<T>(
+      elements_a_part * params.parts, packed, context, [=] __device__(const Lanes& lanes) {
+        HeadsParams own = params;
+        own.part = static_cast<std::int32_t>(lanes.first / elements_a_part);
+        const Lanes from{lanes.first % elements_a_part, lanes.count};
+        move(parts.heads[own.part], from, Lanes{row_index<Index>(own, from.first), from.count});
+      });
+}
 
 template <typename Index, typename T>
 void merge_heads_by(const HeadsParams& params, const TensorView& part, T* rows,
                     const HeadParts<T>& parts, const LaunchContext& context) {
-  const bool packed = params.size % pack_size<T> == 0 &&
-                      on_pack_borders(rows, parts.heads[0], parts.heads[1], parts.heads[2]);
-  const std::int64_t elements_a_part = part.elements();
-  for_each_pack<T>(elements_a_part * params.parts, packed, context,
-                   [=] __device__(const Lanes& lanes) {
-                     HeadsParams own = params;
-                     own.part = static_cast<std::int32_t>(lanes.first / elements_a_part);
-                     const Lanes from{lanes.first % elements_a_part, lanes.count};
-                     store(rows, Lanes{row_index<Index>(own, from.first), from.count},
-                           load(parts.heads[own.part], from));
-                   });
+  for_each_part<Index>(params, part, static_cast<const T*>(rows), parts, context,
+                       [rows] __device__(const T* heads, const Lanes& from, const Lanes& to) {
+                         store(rows, to, load(heads, from));
+                       });
+}
+
+template <typename Index, typename T>
+void split_parts_by(const HeadsParams& params, const TensorView& part, T* rows,
+                    const HeadParts<T>& parts, const LaunchContext& context) {
+  for_each_part<Index>(params, part, static_cast<const T*>(rows), parts, context,
+                       [rows] __device__(T * heads, const Lanes& to, const Lanes& from) {
+                         store(heads, to, load(static_cast<const T*>(rows), from));
+                       });
 }
 
 bool fits_32_bits(const TensorView& tensor) {
@@ -69,13 +96,17 @@ void split_heads_of(const OpCall& call, const LaunchContext& context) {
 template <typename T>
 void merge_heads_of(const OpCall& call, const LaunchContext& context) {
   const auto params = call.params.as<HeadsParams>();
-  HeadParts<T> parts{};
-  for (int part = 0; part < params.parts; ++part) {
-    parts.heads[part] = elements<T>(call, 1 + static_cast<std::size_t>(part));
-  }
   const auto merge = fits_32_bits(call.operand(1)) ? merge_heads_by<std::uint32_t, T>
                                                    : merge_heads_by<std::uint64_t, T>;
-  merge(params, call.operand(1), elements<T>(call, 0), parts, context);
+  merge(params, call.operand(1), elements<T>(call, 0), parts_of<T>(call, params), context);
+}
+
+template <typename T>
+void split_parts_of(const OpCall& call, const LaunchContext& context) {
+  const auto params = call.params.as<HeadsParams>();
+  const auto split = fits_32_bits(call.operand(1)) ? split_parts_by<std::uint32_t, T>
+                                                   : split_parts_by<std::uint64_t, T>;
+  split(params, call.operand(1), elements<T>(call, 0), parts_of<T>(call, params), context);
 }
 
 /// Largest score seen so far, and the sum of the exponentials relative to it.
@@ -172,6 +203,10 @@ void split_heads(const OpCall& call, const LaunchContext& context) {
 
 void merge_heads(const OpCall& call, const LaunchContext& context) {
   launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(merge_heads_of));
+}
+
+void split_parts(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(split_parts_of));
 }
 
 void causal_softmax_forward(const OpCall& call, const LaunchContext& context) {

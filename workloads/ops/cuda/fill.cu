@@ -10,18 +10,44 @@ namespace cgconform::workloads::cuda {
 namespace {
 
 template <typename T>
+__device__ T normal_number(const FillNormalParams& params, std::int64_t i) {
+  constexpr double pi = 3.14159265358979323846;
+  const std::array<std::uint32_t, 4> words =
+      philox(params.seed, params.offset, place_of(params, i));
+  const double radius = sqrt(-2.0 * log(1.0 - uniform(words[0])));
+  const double normal = radius * cos(2.0 * pi * uniform(words[1]));
+  const auto value = static_cast<float>(static_cast<double>(params.mean) +
+                                        static_cast<double>(params.deviation) * normal);
+  return narrowed<T>(static_cast<Arithmetic<T>>(value));
+}
+
+template <typename T>
 void fill_normal_of(const OpCall& call, const LaunchContext& context) {
   const auto params = call.params.as<FillNormalParams>();
   T* output = elements<T>(call, 0);
+  for_each(call.operand(0).elements(), context,
+           [=] __device__(std::int64_t i) { output[i] = normal_number<T>(params, i); });
+}
+
+template <typename T>
+void fill_normal_parts_of(const OpCall& call, const LaunchContext& context) {
+  T* output = elements<T>(call, 0);
+  const auto* parts = elements<NormalPart>(call, 1);
+  const auto count =
+      static_cast<int>(call.operand(1).bytes() / static_cast<std::int64_t>(sizeof(NormalPart)));
   for_each(call.operand(0).elements(), context, [=] __device__(std::int64_t i) {
-    constexpr double pi = 3.14159265358979323846;
-    const std::array<std::uint32_t, 4> words =
-        philox(params.seed, params.offset, place_of(params, i));
-    const double radius = sqrt(-2.0 * log(1.0 - uniform(words[0])));
-    const double normal = radius * cos(2.0 * pi * uniform(words[1]));
-    const auto value = static_cast<float>(static_cast<double>(params.mean) +
-                                          static_cast<double>(params.deviation) * normal);
-    output[i] = narrowed<T>(static_cast<Arithmetic<T>>(value));
+    int below = 0;  // the last part that begins at or before the element
+    for (int above = count - 1; below < above;) {
+      const int middle = (below + above + 1) / 2;
+      if (parts[middle].first <= i) {
+        below = middle;
+      } else {
+        above = middle - 1;
+      }
+    }
+    const NormalPart part = parts[below];
+    if (i < part.first || i - part.first >= part.count) return;
+    output[i] = normal_number<T>(part.values, i - part.first);
   });
 }
 
@@ -50,6 +76,10 @@ void set_all(const OpCall& call, const LaunchContext& context, T value) {
 
 void fill_normal(const OpCall& call, const LaunchContext& context) {
   launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fill_normal_of));
+}
+
+void fill_normal_parts(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fill_normal_parts_of));
 }
 
 void fill_uniform(const OpCall& call, const LaunchContext& context) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,6 +56,14 @@ Types types_of(DType operand, DType result) {
           wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F};
 }
 
+bool has_bias(GemmEpilogue epilogue) {
+  return epilogue == GemmEpilogue::bias || epilogue == GemmEpilogue::residual_and_bias;
+}
+
+bool adds_matrix(GemmEpilogue epilogue) {
+  return epilogue == GemmEpilogue::accumulate || epilogue == GemmEpilogue::residual_and_bias;
+}
+
 std::uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   std::uint32_t alignment = largest_alignment;
@@ -73,7 +82,7 @@ class Description {
     const cublasOperation_t second = params.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     set(CUBLASLT_MATMUL_DESC_TRANSA, first);
     set(CUBLASLT_MATMUL_DESC_TRANSB, second);
-    if (epilogue == GemmEpilogue::bias) {
+    if (has_bias(epilogue)) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     }
     b_ = params.transpose_b ? layout(types.operand, params.k, params.n, params.batch)
@@ -184,13 +193,37 @@ void* GemmAlgorithms::take_workspace() {
   return workspace;
 }
 
-GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key, const GemmParams& params) {
+bool GemmAlgorithms::Key::operator==(const Key& other) const {
+  const auto of = [](const Key& key) {
+    const GemmParams& p = key.params;
+    return std::tuple{p.batch,       p.m,         p.n,        p.k,          p.transpose_a,
+                      p.transpose_b, key.operand, key.result, key.epilogue, key.alignment};
+  };
+  return of(*this) == of(other);
+}
+
+std::size_t GemmAlgorithms::KeyHash::operator()(const Key& key) const {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](auto value) {
+    constexpr std::uint64_t multiplier = 0x9E3779B97F4A7C15ULL;
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * multiplier;
+    hash ^= hash >> 32;
+  };
+  const GemmParams& params = key.params;
+  for (const int extent : {params.batch, params.m, params.n, params.k}) add(extent);
+  add((params.transpose_a ? 2 : 0) + (params.transpose_b ? 1 : 0));
+  for (const DType type : {key.operand, key.result}) add(static_cast<unsigned>(type));
+  add(static_cast<unsigned>(key.epilogue));
+  add(key.alignment);
+  return hash;
+}
+
+GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key) {
   std::unique_ptr<Plan>& plan = plans_[key];
   if (!plan) {
-    const auto [operand, result, epilogue, alignment] =
-        std::tuple{std::get<6>(key), std::get<7>(key), std::get<8>(key), std::get<9>(key)};
-    std::unique_ptr<Plan> made(new Plan{{params, types_of(operand, result), epilogue}});
-    made->algorithm = choose(handle_, made->description, alignment);
+    std::unique_ptr<Plan> made(
+        new Plan{{key.params, types_of(key.operand, key.result), key.epilogue}});
+    made->algorithm = choose(handle_, made->description, key.alignment);
     plan = std::move(made);
   }
   return *plan;
@@ -224,25 +257,28 @@ void* GemmEngine::scratch(std::int64_t bytes, cudaStream_t stream) {
   return workspace(stream);
 }
 
-void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const TensorView& a,
-                          const TensorView& b, GemmEpilogue epilogue, const TensorView& bias,
-                          cudaStream_t stream) {
-  std::uint32_t alignment =
-      std::min({alignment_of(a.data), alignment_of(b.data), alignment_of(c.data)});
-  if (bias.valid()) alignment = std::min(alignment, alignment_of(bias.data));
-  const GemmAlgorithms::Key key{params.batch,       params.m,           params.n, params.k,
-                                params.transpose_a, params.transpose_b, a.dtype,  c.dtype,
-                                epilogue,           alignment};
-  GemmAlgorithms::Plan& plan = algorithms_->plan(key, params);
-  if (epilogue == GemmEpilogue::bias) plan.description.set_bias(bias.data);
+void GemmEngine::multiply(const GemmParams& params, const GemmOperands& operands,
+                          GemmEpilogue epilogue, cudaStream_t stream) {
+  const auto& [c, a, b, bias, residual] = operands;
+  GemmAlgorithms::Key key{.params = params,
+                          .operand = a.dtype,
+                          .result = c.dtype,
+                          .epilogue = epilogue,
+                          .alignment = largest_alignment};
+  for (const TensorView* operand : {&c, &a, &b, &bias, &residual}) {
+    if (operand->valid()) key.alignment = std::min(key.alignment, alignment_of(operand->data));
+  }
+  GemmAlgorithms::Plan& plan = algorithms_->plan(key);
+  if (has_bias(epilogue)) plan.description.set_bias(bias.data);
+  const void* added = residual.valid() ? residual.data : c.data;
   const auto call = [&](const void* alpha, const void* beta) {
     check_blas(cublasLtMatmul(algorithms_->handle_, plan.description.operation(), alpha, b.data,
-                              plan.description.b(), a.data, plan.description.a(), beta, c.data,
+                              plan.description.b(), a.data, plan.description.a(), beta, added,
                               plan.description.c(), c.data, plan.description.c(), &plan.algorithm,
                               workspace(stream), workspace_bytes, stream),
                "cublasLtMatmul");
   };
-  const float beta = epilogue == GemmEpilogue::accumulate ? 1.0F : 0.0F;
+  const float beta = adds_matrix(epilogue) ? 1.0F : 0.0F;
   if (a.dtype == DType::fp64) {
     const double wide_alpha = params.alpha;
     const double wide_beta = beta;
@@ -253,22 +289,33 @@ void GemmEngine::multiply(const GemmParams& params, const TensorView& c, const T
 }
 
 void gemm(const OpCall& call, const LaunchContext& context) {
-  context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
-                         call.operand(2), GemmEpilogue::none, {}, context.stream);
+  context.gemm->multiply(call.params.as<GemmParams>(),
+                         {call.operand(0), call.operand(1), call.operand(2)}, GemmEpilogue::none,
+                         context.stream);
 }
 
 void gemm_accumulate(const OpCall& call, const LaunchContext& context) {
-  context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
-                         call.operand(2), GemmEpilogue::accumulate, {}, context.stream);
+  context.gemm->multiply(call.params.as<GemmParams>(),
+                         {call.operand(0), call.operand(1), call.operand(2)},
+                         GemmEpilogue::accumulate, context.stream);
 }
 
 void gemm_bias(const OpCall& call, const LaunchContext& context) {
+  const auto params = call.params.as<GemmParams>();
+  GemmOperands operands{call.operand(0), call.operand(1), call.operand(2), call.operand(3),
+                        call.operand(4)};
+  if (operands.c.dtype != DType::fp64) {
+    const bool adds = operands.residual.valid();
+    context.gemm->multiply(params, operands,
+                           adds ? GemmEpilogue::residual_and_bias : GemmEpilogue::bias,
+                           context.stream);
+    return;
+  }
   // cuBLASLt has no bias epilogue in fp64.
-  const bool fused = call.operand(0).dtype != DType::fp64;
-  context.gemm->multiply(call.params.as<GemmParams>(), call.operand(0), call.operand(1),
-                         call.operand(2), fused ? GemmEpilogue::bias : GemmEpilogue::none,
-                         fused ? call.operand(3) : TensorView{}, context.stream);
-  if (!fused) add_bias_in_place(call.operand(0), call.operand(3), context);
+  const TensorView bias = std::exchange(operands.bias, {});
+  context.gemm->multiply(params, operands, GemmEpilogue::none, context.stream);
+  if (operands.residual.valid()) add_in_place(operands.c, operands.residual, context);
+  add_bias_in_place(operands.c, bias, context);
 }
 
 }  // namespace cgconform::workloads::cuda

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include <cublasLt.h>
@@ -14,8 +14,18 @@
 
 namespace cgconform::workloads::cuda {
 
-/// What is done with a product: c = alpha * product, added to c, or with a bias added to its rows.
-enum class GemmEpilogue : std::uint8_t { none, accumulate, bias };
+/// What is done with a product: c = alpha * product, or that added to c, or with a bias added to
+/// its rows, or with another matrix and a bias.
+enum class GemmEpilogue : std::uint8_t { none, accumulate, bias, residual_and_bias };
+
+/// The operands of a product; those that its epilogue does not read are invalid.
+struct GemmOperands {
+  TensorView c;
+  TensorView a;
+  TensorView b;
+  TensorView bias{};
+  TensorView residual{};
+};
 
 /// cuBLASLt handle and the algorithm chosen for each key, shared by the streams of a device, so
 /// that eager and captured runs multiply by the same algorithm.
@@ -28,18 +38,28 @@ class GemmAlgorithms {
 
  private:
   friend class GemmEngine;
-  /// batch, m, n, k, transpose_a, transpose_b, dtype of a, dtype of c, epilogue, alignment in bytes
-  using Key = std::tuple<int, int, int, int, bool, bool, DType, DType, GemmEpilogue, std::uint32_t>;
+  struct Key {
+    GemmParams params;
+    DType operand = DType::fp32;  ///< type of a and b
+    DType result = DType::fp32;
+    GemmEpilogue epilogue = GemmEpilogue::none;
+    std::uint32_t alignment = 0;  ///< bytes
+
+    bool operator==(const Key& other) const;
+  };
+  struct KeyHash {
+    std::size_t operator()(const Key& key) const;
+  };
   /// A described product and its algorithm.
   struct Plan;
 
-  Plan& plan(const Key& key, const GemmParams& params);
+  Plan& plan(const Key& key);
   void* take_workspace();
   /// Work that uses it must have ended.
   void give_back(void* workspace) { idle_workspaces_.push_back(workspace); }
 
   cublasLtHandle_t handle_ = nullptr;
-  std::map<Key, std::unique_ptr<Plan>> plans_;
+  std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> plans_;
   std::vector<void*> idle_workspaces_;  ///< of streams that are gone
 };
 
@@ -53,10 +73,8 @@ class GemmEngine {
   GemmEngine(const GemmEngine&) = delete;
   GemmEngine& operator=(const GemmEngine&) = delete;
 
-  /// c = alpha * op(a) op(b), finished by the epilogue; `bias` is read by that one alone. Throws
-  /// DeviceError where cuBLASLt refuses.
-  void multiply(const GemmParams& params, const TensorView& c, const TensorView& a,
-                const TensorView& b, GemmEpilogue epilogue, const TensorView& bias,
+  /// c = alpha * op(a) op(b), finished by the epilogue. Throws DeviceError where cuBLASLt refuses.
+  void multiply(const GemmParams& params, const GemmOperands& operands, GemmEpilogue epilogue,
                 cudaStream_t stream);
   /// At least `bytes` of the stream's workspace, for a kernel that runs to its end before the next
   /// call on the stream. Throws DeviceError where the workspace is smaller.

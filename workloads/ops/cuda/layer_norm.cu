@@ -66,9 +66,10 @@ void layer_norm_backward_of(const OpCall& call, const LaunchContext& context) {
   const T* normalised = elements<T>(call, 4);
   const A* deviation = elements<A>(call, 5);
   const T* gamma = elements<T>(call, 6);
-  const bool packed =
-      columns % pack_size<T> == 0 && on_pack_borders(grad_x, grad_output, normalised, gamma);
-  for_each_row(rows, context, [=] __device__(std::int64_t row) {
+  const T* residual = elements<T>(call, 7);
+  const bool packed = columns % pack_size<T> == 0 &&
+                      on_pack_borders(grad_x, grad_output, normalised, gamma, residual);
+  const auto grad_of_row = [=] __device__(std::int64_t row) {
     A sum = 0;
     A product = 0;
     for_each_in_row<T>(columns, packed, [&](const Lanes& lanes) {
@@ -89,20 +90,24 @@ void layer_norm_backward_of(const OpCall& call, const LaunchContext& context) {
       const Pack<T> values = load(normalised + row * columns, lanes);
       const Pack<T> factors = load(gamma, lanes);
       Pack<T> results;
+      Pack<T> passed{};
+      if (residual != nullptr) passed = load(residual + row * columns, lanes);
       for_each_lane<T>(lanes, [&](int lane) {
         const A grad = widened(grads.values[lane]) * widened(factors.values[lane]);
+        const A value = reciprocal * (grad - mean - widened(values.values[lane]) * mean_product);
         results.values[lane] =
-            narrowed<T>(reciprocal * (grad - mean - widened(values.values[lane]) * mean_product));
+            narrowed<T>(residual == nullptr ? value : value + widened(passed.values[lane]));
       });
       store(grad_x + row * columns, lanes, results);
     });
-  });
-  add_column_sums<A>(rows, columns, elements<A>(call, 1), elements<A>(call, 2), context,
-                     [=] __device__(std::int64_t row, std::int64_t column) {
-                       const std::int64_t at = row * columns + column;
-                       const A grad = widened(grad_output[at]);
-                       return ColumnPair<A>{grad * widened(normalised[at]), grad};
-                     });
+  };
+  const auto grads_at = [=] __device__(std::int64_t row, std::int64_t column) {
+    const std::int64_t at = row * columns + column;
+    const A grad = widened(grad_output[at]);
+    return ColumnPair<A>{grad * widened(normalised[at]), grad};
+  };
+  add_column_sums_beside_rows<A>(rows, columns, elements<A>(call, 1), elements<A>(call, 2), context,
+                                 grads_at, grad_of_row);
 }
 
 }  // namespace

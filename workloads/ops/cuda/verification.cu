@@ -111,9 +111,6 @@ __device__ bool is_close(T expected, T actual, const CompareParams& params) {
   }
 }
 
-/// Tensors up to so many elements are compared in one launch.
-constexpr std::int64_t elements_of_one_block = 16384;
-
 __device__ void begin_outcome(CompareOutcome* outcome, std::int64_t count) {
   *outcome = CompareOutcome{};
   outcome->element_count = count;
@@ -131,87 +128,263 @@ __device__ void end_outcome(CompareOutcome* outcome, const T* expected, const T*
 }
 
 template <typename T>
-void compare_elements(const OpCall& call, const LaunchContext& context) {
-  const auto params = call.params.as<CompareParams>();
-  const T* expected = elements<T>(call, 1);
-  const T* actual = elements<T>(call, 2);
-  auto* outcome = static_cast<CompareOutcome*>(call.operand(0).data);
-  const std::int64_t count = call.operand(1).elements();
-  const auto compare_one = [=] __device__(std::int64_t i) {
-    const T want = expected[i];
-    const T got = actual[i];
-    if (params.bitwise ? same_bits(want, got) : is_close(want, got, params)) return;
-    add_to(reinterpret_cast<std::uint64_t*>(&outcome->bad_count), 1);
-    atomicMin(reinterpret_cast<long long*>(&outcome->first_bad_index), static_cast<long long>(i));
-    const double wanted = number(want);
-    const double seen = number(got);
-    double difference = fabs(seen - wanted);
-    if (isnan(difference)) difference = __longlong_as_double(0x7FF0000000000000LL);
-    raise_to(&outcome->max_abs, difference);
-    const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / fabs(wanted);
-    raise_to(&outcome->max_rel, isnan(relative) ? difference : relative);
-    if constexpr (is_floating<T>) {
-      if (isnan(wanted) != isnan(seen)) {
-        add_to(reinterpret_cast<std::uint64_t*>(&outcome->nan_mismatch_count), 1);
-      }
-      if (!isnan(wanted) && !isnan(seen)) {
-        const long long ulps = ulp_distance(want, got);
-        atomicMax(reinterpret_cast<long long*>(&outcome->max_ulp), ulps);
-        add_to(reinterpret_cast<std::uint64_t*>(outcome->ulp_histogram.data() + ulp_bucket(ulps)),
-               1);
+__device__ void compare_one(std::int64_t i, T want, T got, const CompareParams& params,
+                            CompareOutcome* outcome) {
+  if (params.bitwise ? same_bits(want, got) : is_close(want, got, params)) return;
+  add_to(reinterpret_cast<std::uint64_t*>(&outcome->bad_count), 1);
+  atomicMin(reinterpret_cast<long long*>(&outcome->first_bad_index), static_cast<long long>(i));
+  const double wanted = number(want);
+  const double seen = number(got);
+  double difference = fabs(seen - wanted);
+  if (isnan(difference)) difference = __longlong_as_double(0x7FF0000000000000LL);
+  raise_to(&outcome->max_abs, difference);
+  const double relative = wanted == 0.0 && difference == 0.0 ? 0.0 : difference / fabs(wanted);
+  raise_to(&outcome->max_rel, isnan(relative) ? difference : relative);
+  if constexpr (is_floating<T>) {
+    if (isnan(wanted) != isnan(seen)) {
+      add_to(reinterpret_cast<std::uint64_t*>(&outcome->nan_mismatch_count), 1);
+    }
+    if (!isnan(wanted) && !isnan(seen)) {
+      const long long ulps = ulp_distance(want, got);
+      atomicMax(reinterpret_cast<long long*>(&outcome->max_ulp), ulps);
+      add_to(reinterpret_cast<std::uint64_t*>(outcome->ulp_histogram.data() + ulp_bucket(ulps)), 1);
+    }
+  }
+}
+
+/// Tensors of one launch; they are in its parameters, which may take 4 KiB.
+constexpr int tensors_a_launch = 128;
+
+/// How a launch's blocks are dealt out: those of a tensor follow those of the one before.
+struct BlockShares {
+  int tensors = 0;
+  int end_block[tensors_a_launch];
+
+  void add(std::int64_t items, std::int64_t items_a_block) {
+    constexpr std::int64_t most_blocks = 512;
+    const std::int64_t wanted = (items + items_a_block - 1) / items_a_block;
+    end_block[tensors] = blocks() + static_cast<int>(wanted < most_blocks ? wanted : most_blocks);
+    ++tensors;
+  }
+  int blocks() const { return tensors == 0 ? 0 : end_block[tensors - 1]; }
+  bool full() const { return tensors == tensors_a_launch; }
+};
+
+/// A block's part of its tensor: every `stride`th item from `first` on, for this thread.
+struct Share {
+  int tensor = 0;
+  std::int64_t first = 0;
+  std::int64_t stride = 0;
+};
+
+__device__ Share share_of_thread(const BlockShares& shares) {
+  const int block = static_cast<int>(blockIdx.x);
+  int tensor = 0;
+  for (int above = shares.tensors - 1; tensor < above;) {
+    const int middle = (tensor + above) / 2;
+    if (block < shares.end_block[middle]) {
+      above = middle;
+    } else {
+      tensor = middle + 1;
+    }
+  }
+  const int first_block = tensor == 0 ? 0 : shares.end_block[tensor - 1];
+  return {tensor, std::int64_t{block - first_block} * blockDim.x + threadIdx.x,
+          std::int64_t{shares.end_block[tensor] - first_block} * blockDim.x};
+}
+
+template <typename T>
+struct PairTable {
+  BlockShares shares;
+  CompareOutcome* outcomes = nullptr;
+  const T* expected[tensors_a_launch];
+  const T* actual[tensors_a_launch];
+  std::int64_t elements[tensors_a_launch];
+};
+
+template <typename T>
+__global__ void compare_pairs_kernel(const __grid_constant__ PairTable<T> table,
+                                     CompareParams params) {
+  const Share share = share_of_thread(table.shares);
+  const T* expected = table.expected[share.tensor];
+  const T* actual = table.actual[share.tensor];
+  for (std::int64_t i = share.first; i < table.elements[share.tensor]; i += share.stride) {
+    compare_one(i, expected[i], actual[i], params, table.outcomes + share.tensor);
+  }
+}
+
+template <typename T>
+__global__ void begin_outcomes_kernel(const __grid_constant__ PairTable<T> table) {
+  const int pair = static_cast<int>(threadIdx.x);
+  if (pair < table.shares.tensors) begin_outcome(table.outcomes + pair, table.elements[pair]);
+}
+
+template <typename T>
+__global__ void end_outcomes_kernel(const __grid_constant__ PairTable<T> table) {
+  const int pair = static_cast<int>(threadIdx.x);
+  if (pair < table.shares.tensors) {
+    end_outcome(table.outcomes + pair, table.expected[pair], table.actual[pair]);
+  }
+}
+
+/// Compares the pairs from `first` on, as many as a table holds; returns how many.
+template <typename T>
+int compare_some(const OpCall& call, std::size_t first, const LaunchContext& context) {
+  constexpr std::int64_t elements_a_block = 4096;
+  PairTable<T> table;
+  table.outcomes = static_cast<CompareOutcome*>(call.operand(0).data) + first;
+  for (std::size_t index = 1 + 2 * first; index + 1 < call.operands.size() && !table.shares.full();
+       index += 2) {
+    const int pair = table.shares.tensors;
+    table.expected[pair] = elements<T>(call, index);
+    table.actual[pair] = elements<T>(call, index + 1);
+    table.elements[pair] = call.operand(index).elements();
+    table.shares.add(table.elements[pair], elements_a_block);
+  }
+  begin_outcomes_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
+  if (const int blocks = table.shares.blocks(); blocks > 0) {
+    compare_pairs_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, context.stream>>>(
+        table, call.params.as<CompareParams>());
+  }
+  end_outcomes_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
+  return table.shares.tensors;
+}
+
+template <typename T>
+void compare_all(const OpCall& call, const LaunchContext& context) {
+  const std::size_t pairs = (call.operands.size() - 1) / 2;
+  for (std::size_t first = 0; first < pairs;) {
+    first += static_cast<std::size_t>(compare_some<T>(call, first, context));
+  }
+}
+
+struct CopyTable {
+  BlockShares shares;
+  std::byte* destinations[tensors_a_launch];
+  const std::byte* sources[tensors_a_launch];
+  std::int64_t bytes[tensors_a_launch];
+};
+
+/// Items of a copy are packs of 16 bytes, or single bytes where memory does not begin at such.
+__global__ void copies_kernel(const __grid_constant__ CopyTable table) {
+  const Share share = share_of_thread(table.shares);
+  std::byte* destination = table.destinations[share.tensor];
+  const std::byte* source = table.sources[share.tensor];
+  const std::int64_t bytes = table.bytes[share.tensor];
+  constexpr std::int64_t pack = sizeof(uint4);
+  const auto borders =
+      reinterpret_cast<std::uintptr_t>(destination) | reinterpret_cast<std::uintptr_t>(source);
+  std::int64_t done = 0;
+  if (borders % pack == 0) {
+    done = bytes / pack * pack;
+    for (std::int64_t i = share.first; i < bytes / pack; i += share.stride) {
+      reinterpret_cast<uint4*>(destination)[i] = reinterpret_cast<const uint4*>(source)[i];
+    }
+  }
+  for (std::int64_t i = done + share.first; i < bytes; i += share.stride) {
+    destination[i] = source[i];
+  }
+}
+
+struct SourceTable {
+  BlockShares shares;
+  std::uint64_t* cells = nullptr;
+  const std::uint8_t* sources[tensors_a_launch];
+  std::int64_t bytes[tensors_a_launch];
+};
+
+__global__ void begin_checksums_kernel(const __grid_constant__ SourceTable table) {
+  const int source = static_cast<int>(threadIdx.x);
+  if (source < table.shares.tensors) {
+    table.cells[source] = mix(static_cast<std::uint64_t>(table.bytes[source]));
+  }
+}
+
+__global__ void checksums_kernel(const __grid_constant__ SourceTable table) {
+  const Share share = share_of_thread(table.shares);
+  const std::uint8_t* bytes = table.sources[share.tensor];
+  const std::int64_t count = table.bytes[share.tensor];
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % sizeof(std::uint64_t) == 0;
+  std::uint64_t sum = 0;
+  for (std::int64_t index = share.first; index * 8 < count; index += share.stride) {
+    std::uint64_t word = 0;
+    if (aligned && index * 8 + 8 <= count) {
+      word = reinterpret_cast<const std::uint64_t*>(bytes)[index];
+    } else {
+      for (std::int64_t byte = 0; byte < 8 && index * 8 + byte < count; ++byte) {
+        word |= static_cast<std::uint64_t>(bytes[index * 8 + byte]) << (8 * byte);
       }
     }
-  };
-  if (count <= elements_of_one_block) {
-    for_each_row(1, context, [=] __device__(std::int64_t) {
-      if (threadIdx.x == 0) begin_outcome(outcome, count);
-      __syncthreads();
-      for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) compare_one(i);
-      __syncthreads();
-      if (threadIdx.x == 0) end_outcome(outcome, expected, actual);
-    });
-    return;
+    sum += mix(word ^ mix(static_cast<std::uint64_t>(index + 1)));
   }
-  for_each(1, context, [=] __device__(std::int64_t) { begin_outcome(outcome, count); });
-  for_each(count, context, compare_one);
-  for_each(1, context, [=] __device__(std::int64_t) { end_outcome(outcome, expected, actual); });
+  add_to(table.cells + share.tensor, sum);
 }
 
 }  // namespace
 
-void checksum(const OpCall& call, const LaunchContext& context) {
-  auto* cell = elements<std::uint64_t>(call, 0);
-  const auto* bytes = elements<std::uint8_t>(call, 1);
-  const std::int64_t count = call.operand(1).bytes();
-  for_each(1, context,
-           [=] __device__(std::int64_t) { *cell = mix(static_cast<std::uint64_t>(count)); });
-  for_each((count + 7) / 8, context, [=] __device__(std::int64_t index) {
-    std::uint64_t word = 0;
-    for (std::int64_t byte = 0; byte < 8 && index * 8 + byte < count; ++byte) {
-      word |= static_cast<std::uint64_t>(bytes[index * 8 + byte]) << (8 * byte);
+void copies(const OpCall& call, const LaunchContext& context) {
+  constexpr std::int64_t packs_a_block = 1024;
+  constexpr std::int64_t pack = sizeof(uint4);
+  for (std::size_t next = 0; next + 1 < call.operands.size();) {
+    CopyTable table;
+    for (; next + 1 < call.operands.size() && !table.shares.full(); next += 2) {
+      const int copy = table.shares.tensors;
+      table.destinations[copy] = elements<std::byte>(call, next);
+      table.sources[copy] = elements<std::byte>(call, next + 1);
+      table.bytes[copy] = call.operand(next).bytes();
+      table.shares.add((table.bytes[copy] + pack - 1) / pack, packs_a_block);
     }
-    add_to(cell, mix(word ^ mix(static_cast<std::uint64_t>(index + 1))));
-  });
+    const int blocks = table.shares.blocks();
+    if (blocks == 0) continue;
+    copies_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, context.stream>>>(table);
+  }
+}
+
+void checksum(const OpCall& call, const LaunchContext& context) {
+  checksums(call, context);
+}
+
+void checksums(const OpCall& call, const LaunchContext& context) {
+  constexpr std::int64_t words_a_block = 2048;
+  for (std::size_t next = 1; next < call.operands.size();) {
+    SourceTable table;
+    table.cells = elements<std::uint64_t>(call, 0) + (next - 1);
+    for (; next < call.operands.size() && !table.shares.full(); ++next) {
+      const int source = table.shares.tensors;
+      table.sources[source] = elements<std::uint8_t>(call, next);
+      table.bytes[source] = call.operand(next).bytes();
+      table.shares.add((table.bytes[source] + 7) / 8, words_a_block);
+    }
+    begin_checksums_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
+    if (const int blocks = table.shares.blocks(); blocks > 0) {
+      checksums_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, context.stream>>>(
+          table);
+    }
+  }
 }
 
 void compare(const OpCall& call, const LaunchContext& context) {
+  compare_pairs(call, context);
+}
+
+void compare_pairs(const OpCall& call, const LaunchContext& context) {
   switch (call.operand(1).dtype) {
     case DType::fp32:
-      return compare_elements<float>(call, context);
+      return compare_all<float>(call, context);
     case DType::fp64:
-      return compare_elements<double>(call, context);
+      return compare_all<double>(call, context);
     case DType::int32:
-      return compare_elements<std::int32_t>(call, context);
+      return compare_all<std::int32_t>(call, context);
     case DType::int64:
-      return compare_elements<std::int64_t>(call, context);
+      return compare_all<std::int64_t>(call, context);
     case DType::uint64:
-      return compare_elements<std::uint64_t>(call, context);
+      return compare_all<std::uint64_t>(call, context);
     case DType::uint8:
-      return compare_elements<std::uint8_t>(call, context);
+      return compare_all<std::uint8_t>(call, context);
     case DType::bf16:
-      return compare_elements<__nv_bfloat16>(call, context);
+      return compare_all<__nv_bfloat16>(call, context);
     case DType::fp16:
-      return compare_elements<__half>(call, context);
+      return compare_all<__half>(call, context);
   }
 }
 

@@ -54,6 +54,19 @@ void merge_heads(const OpCall& call) {
   });
 }
 
+void split_parts(const OpCall& call) {
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const T* rows = elements<T>(call, 0);
+    auto params = call.params.as<HeadsParams>();
+    for (params.part = 0; params.part < params.parts; ++params.part) {
+      T* heads = elements<T>(call, 1 + static_cast<std::size_t>(params.part));
+      for_each_head_element(params,
+                            [&](std::int64_t head, std::int64_t row) { heads[head] = rows[row]; });
+    }
+  });
+}
+
 void causal_softmax_forward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "workloads/ops/reference/kernel_access.hpp"
 #include "workloads/ops/reference/kernels.hpp"
@@ -19,20 +20,40 @@ void set_all(const OpCall& call, T value) {
   std::fill(output, output + call.operand(0).elements(), value);
 }
 
+template <typename T>
+void set_normal(T* output, std::int64_t count, const FillNormalParams& params) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto words = philox(params.seed, params.offset, place_of(params, i));
+    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(words[0])));
+    const double normal = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
+    const auto value = static_cast<float>(static_cast<double>(params.mean) +
+                                          static_cast<double>(params.deviation) * normal);
+    output[i] = static_cast<T>(value);
+  }
+}
+
 }  // namespace
 
 void fill_normal(const OpCall& call) {
   const auto params = call.params.as<FillNormalParams>();
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
-    T* output = elements<T>(call, 0);
-    for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
-      const auto words = philox(params.seed, params.offset, place_of(params, i));
-      const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform(words[0])));
-      const double normal = radius * std::cos(2.0 * std::numbers::pi * uniform(words[1]));
-      const auto value = static_cast<float>(static_cast<double>(params.mean) +
-                                            static_cast<double>(params.deviation) * normal);
-      output[i] = static_cast<T>(value);
+    set_normal(elements<T>(call, 0), call.operand(0).elements(), params);
+  });
+}
+
+void fill_normal_parts(const OpCall& call) {
+  const auto* parts = elements<NormalPart>(call, 1);
+  const auto count = call.operand(1).bytes() / static_cast<std::int64_t>(sizeof(NormalPart));
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    const std::int64_t elements_in_all = call.operand(0).elements();
+    for (const NormalPart& part : std::span(parts, static_cast<std::size_t>(count))) {
+      // The table lies in device memory, where anything may have gone wrong with it.
+      const bool inside = part.first >= 0 && part.count >= 0 && part.first <= elements_in_all &&
+                          part.count <= elements_in_all - part.first;
+      if (!inside) continue;
+      set_normal(elements<T>(call, 0) + part.first, part.count, part.values);
     }
   });
 }

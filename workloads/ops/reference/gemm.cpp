@@ -24,7 +24,7 @@ std::vector<Arithmetic<T>> matrix_of(const T* source, std::int64_t rows, std::in
   return result;
 }
 
-/// What is done with the sum of an element: c = alpha * sum (+ bias or + c).
+/// What is done with the sum of an element: c = alpha * sum (+ c, or + residual, if any, + bias).
 enum class Finish : std::uint8_t { write, accumulate, add_bias };
 
 /// Every element is summed up over k in ascending order, whatever is transposed; the columns lie in
@@ -36,6 +36,7 @@ void multiply(const OpCall& call, Finish finish) {
   const std::int64_t m = params.m;
   const std::int64_t n = params.n;
   const std::int64_t k = params.k;
+  const C* residual = finish == Finish::add_bias ? elements<C>(call, 4) : nullptr;
   std::vector<A> sums(static_cast<std::size_t>(n));
   for (std::int64_t batch = 0; batch < params.batch; ++batch) {
     C* c = elements<C>(call, 0) + batch * m * n;
@@ -56,7 +57,10 @@ void multiply(const OpCall& call, Finish finish) {
         A value = static_cast<A>(params.alpha) * sums[static_cast<std::size_t>(column)];
         C& target = c[row * n + column];
         if (finish == Finish::accumulate) value = target + value;
-        if (finish == Finish::add_bias) value += elements<C>(call, 3)[column];
+        if (finish == Finish::add_bias) {
+          if (residual != nullptr) value += residual[(batch * m + row) * n + column];
+          value += elements<C>(call, 3)[column];
+        }
         target = static_cast<C>(value);
       }
     }

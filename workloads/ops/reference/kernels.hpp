@@ -36,6 +36,7 @@ void merge_head_groups(const OpCall& call);
 
 void split_heads(const OpCall& call);
 void merge_heads(const OpCall& call);
+void split_parts(const OpCall& call);
 void causal_softmax_forward(const OpCall& call);
 void causal_softmax_backward(const OpCall& call);
 
@@ -44,6 +45,7 @@ void dropout_by_value(const OpCall& call);
 void dropout_backward(const OpCall& call);
 
 void fill_normal(const OpCall& call);
+void fill_normal_parts(const OpCall& call);
 void fill_uniform(const OpCall& call);
 void fill_tokens(const OpCall& call);
 void poison(const OpCall& call);
@@ -72,7 +74,10 @@ void advance_step(const OpCall& call);
 void unscale_gradients(const OpCall& call);
 void update_loss_scale(const OpCall& call);
 
+void copies(const OpCall& call);
 void checksum(const OpCall& call);
+void checksums(const OpCall& call);
 void compare(const OpCall& call);
+void compare_pairs(const OpCall& call);
 
 }  // namespace cgconform::workloads::reference

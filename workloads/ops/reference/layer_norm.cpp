@@ -46,6 +46,7 @@ void layer_norm_backward(const OpCall& call) {
     A* grad_gamma = elements<A>(call, 1);
     A* grad_beta = elements<A>(call, 2);
     const T* gamma = elements<T>(call, 6);
+    const T* residual = elements<T>(call, 7);
     for (std::int64_t row = 0; row < rows; ++row) {
       T* grad_x = elements<T>(call, 0) + row * columns;
       const T* grad_output = elements<T>(call, 3) + row * columns;
@@ -62,7 +63,9 @@ void layer_norm_backward(const OpCall& call) {
       mean_product /= static_cast<A>(columns);
       for (std::int64_t i = 0; i < columns; ++i) {
         const A grad = grad_output[i] * gamma[i];
-        grad_x[i] = static_cast<T>(reciprocal * (grad - mean_grad - normalised[i] * mean_product));
+        A value = reciprocal * (grad - mean_grad - normalised[i] * mean_product);
+        if (residual != nullptr) value += residual[row * columns + i];
+        grad_x[i] = static_cast<T>(value);
       }
     }
     for (std::int64_t i = 0; i < columns; ++i) {

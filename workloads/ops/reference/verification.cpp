@@ -24,6 +24,17 @@ std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
+std::uint64_t checksum_of(const std::uint8_t* bytes, std::int64_t count) {
+  std::uint64_t sum = mix(static_cast<std::uint64_t>(count));
+  for (std::int64_t start = 0, position = 1; start < count; start += 8, ++position) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes + start,
+                static_cast<std::size_t>(std::min<std::int64_t>(8, count - start)));
+    sum += mix(word ^ mix(static_cast<std::uint64_t>(position)));
+  }
+  return sum;
+}
+
 /// Distance in representable numbers; the bits of floating types are ordered as integers once the
 /// negative half is mirrored.
 template <typename T>
@@ -91,13 +102,14 @@ void note_difference(T expected, T actual, CompareOutcome& outcome) {
   }
 }
 
+/// Compares operand `index` with the next one.
 template <typename T>
-void compare_elements(const OpCall& call) {
+CompareOutcome compare_elements(const OpCall& call, std::size_t index) {
   const auto params = call.params.as<CompareParams>();
-  const T* expected = elements<T>(call, 1);
-  const T* actual = elements<T>(call, 2);
+  const T* expected = elements<T>(call, index);
+  const T* actual = elements<T>(call, index + 1);
   CompareOutcome outcome;
-  outcome.element_count = call.operand(1).elements();
+  outcome.element_count = call.operand(index).elements();
   for (std::int64_t i = 0; i < outcome.element_count; ++i) {
     const bool good = params.bitwise ? same_bits(expected[i], actual[i])
                                      : is_close(expected[i], actual[i], params);
@@ -109,42 +121,61 @@ void compare_elements(const OpCall& call) {
     }
     note_difference(expected[i], actual[i], outcome);
   }
-  std::memcpy(call.operand(0).data, &outcome, sizeof(outcome));
+  return outcome;
+}
+
+CompareOutcome compare_typed(const OpCall& call, std::size_t index) {
+  switch (call.operand(index).dtype) {
+    case DType::fp32:
+      return compare_elements<float>(call, index);
+    case DType::fp64:
+      return compare_elements<double>(call, index);
+    case DType::int32:
+      return compare_elements<std::int32_t>(call, index);
+    case DType::int64:
+      return compare_elements<std::int64_t>(call, index);
+    case DType::uint64:
+      return compare_elements<std::uint64_t>(call, index);
+    case DType::uint8:
+      return compare_elements<std::uint8_t>(call, index);
+    case DType::bf16:
+      return compare_elements<BFloat16>(call, index);
+    case DType::fp16:
+      return compare_elements<Float16>(call, index);
+  }
+  throw InternalError("compare: a type without a kernel");
 }
 
 }  // namespace
 
-void checksum(const OpCall& call) {
-  const auto* bytes = elements<const std::uint8_t>(call, 1);
-  const std::int64_t count = call.operand(1).bytes();
-  std::uint64_t sum = mix(static_cast<std::uint64_t>(count));
-  for (std::int64_t start = 0, position = 1; start < count; start += 8, ++position) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, bytes + start,
-                static_cast<std::size_t>(std::min<std::int64_t>(8, count - start)));
-    sum += mix(word ^ mix(static_cast<std::uint64_t>(position)));
+void copies(const OpCall& call) {
+  for (std::size_t index = 0; index + 1 < call.operands.size(); index += 2) {
+    std::memcpy(call.operand(index).data, call.operand(index + 1).data,
+                static_cast<std::size_t>(call.operand(index).bytes()));
   }
-  *elements<std::uint64_t>(call, 0) = sum;
+}
+
+void checksum(const OpCall& call) {
+  checksums(call);
+}
+
+void checksums(const OpCall& call) {
+  for (std::size_t index = 1; index < call.operands.size(); ++index) {
+    elements<std::uint64_t>(call, 0)[index - 1] =
+        checksum_of(elements<const std::uint8_t>(call, index), call.operand(index).bytes());
+  }
 }
 
 void compare(const OpCall& call) {
-  switch (call.operand(1).dtype) {
-    case DType::fp32:
-      return compare_elements<float>(call);
-    case DType::fp64:
-      return compare_elements<double>(call);
-    case DType::int32:
-      return compare_elements<std::int32_t>(call);
-    case DType::int64:
-      return compare_elements<std::int64_t>(call);
-    case DType::uint64:
-      return compare_elements<std::uint64_t>(call);
-    case DType::uint8:
-      return compare_elements<std::uint8_t>(call);
-    case DType::bf16:
-      return compare_elements<BFloat16>(call);
-    case DType::fp16:
-      return compare_elements<Float16>(call);
+  const CompareOutcome outcome = compare_typed(call, 1);
+  std::memcpy(call.operand(0).data, &outcome, sizeof(outcome));
+}
+
+void compare_pairs(const OpCall& call) {
+  auto* outcomes = elements<std::byte>(call, 0);
+  for (std::size_t index = 1; index + 1 < call.operands.size(); index += 2) {
+    const CompareOutcome outcome = compare_typed(call, index);
+    std::memcpy(outcomes + index / 2 * sizeof(outcome), &outcome, sizeof(outcome));
   }
 }
 
