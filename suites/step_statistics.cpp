@@ -80,7 +80,7 @@ std::vector<StepTimes> steady_steps(const LegRequest& request, const workloads::
 void measure_steps(const LegSet& legs, RankReport& report) {
   for (const auto& [request, state] : legs.all()) {
     if (!request.timed || !state.complete()) continue;
-    const std::vector<StepTimes> steps = steady_steps(request, state.record);
+    const std::vector<StepTimes> steps = steady_steps(request, state.record());
     const char* kind = request.kind == LegKind::eager ? "eager" : "replayed";
     note(fmt::format("{} step", kind), interval_of(steps, &StepTimes::device), report);
     note(fmt::format("{} step host", kind), interval_of(steps, &StepTimes::host), report);
