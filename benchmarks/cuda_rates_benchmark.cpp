@@ -137,6 +137,9 @@ matrix::Cell peer_cell(bool full_iteration) {
   cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
   if (full_iteration) cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
   cell.config.cuda_graph_warmup_steps = 1;
+  cell.config.use_te_rng_tracker = true;
+  cell.config.te_rng_tracker = true;
+  cell.config.check_for_nan_in_loss = false;
   cell.config.num_layers = 4;
   cell.config.hidden_size = 128;
   cell.config.num_attention_heads = 4;

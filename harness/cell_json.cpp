@@ -33,6 +33,8 @@ void for_each_member(AnyCell& cell, const Visit& visit) {
   visit("bucket_size", shape.bucket_size);
   visit("graphed_layers", shape.graphed_layers);
   visit("image_tokens", shape.image_tokens);
+  visit("capture_form", shape.capture_form);
+  visit("clip_grad", shape.clip_grad);
   auto& platform = cell.platform;
   visit("expandable_segments", platform.expandable_segments);
   visit("expandable_segments_as_tested", platform.expandable_segments_as_tested);

@@ -19,6 +19,7 @@
 #include "harness/build_info.hpp"
 #include "harness/check_command.hpp"
 #include "harness/exit_codes.hpp"
+#include "harness/lift.hpp"
 #include "harness/schedule_command.hpp"
 #include "harness/selection_options.hpp"
 #include "harness/switch_names.hpp"
@@ -64,6 +65,7 @@ struct RawArguments {
   std::string isolation = "kept";
   std::string list;
   bool dry_run = false;
+  std::vector<std::string> lifts;
   double timeout_seconds = 600.0;
   std::string seed = "1";
   std::string wrap;
@@ -135,6 +137,10 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
       ->type_name("[=end|start]")
       ->expected(0, 1)
       ->default_str("end");
+  app.add_option("--lift", raw.lifts,
+                 "run what these rules refuse, to see what they protect against; such a run is no "
+                 "statement of conformance")
+      ->type_name("RULE[,RULE]");
   app.add_flag("--quiet", options.quiet, "print failures and the summary only");
   // For the runner's own tests and for lines that repeat a cell of the self-test.
   const std::string hidden;
@@ -151,6 +157,15 @@ void add_selftest_command(CLI::App& app, RunOptions& options) {
   command->fallthrough();
   command->add_option("--row", options.selftest_rows, "run one row of its table; may be repeated")
       ->type_name("ID");
+}
+
+void add_probe_command(CLI::App& app, RunOptions& options) {
+  CLI::App* command = app.add_subcommand("probe",
+                                         "lift the guard of every rule that protects against a "
+                                         "physical failure, and see what happens");
+  command->fallthrough();
+  command->add_option("--only", options.probes, "run one row of its table; may be repeated")
+      ->type_name("NAME");
 }
 
 std::vector<std::string> long_options(const CLI::App& app) {
@@ -213,10 +228,14 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
     }
   }
   for (const char* option : {"--matrix", "--scale", "--filter", "--cell", "--mock", "--list",
-                             "--dry-run", "--fault", "--sabotage"}) {
-    if (options.selftest && app.count(option) > 0) {
-      throw InputError(fmt::format("selftest has cells of its own; leave {} out", option));
+                             "--dry-run", "--fault", "--sabotage", "--lift"}) {
+    if ((options.selftest || options.probe) && app.count(option) > 0) {
+      throw InputError(fmt::format("{} has cells of its own; leave {} out",
+                                   options.probe ? "probe" : "selftest", option));
     }
+  }
+  if (options.probe && app.count("--resume") > 0) {
+    throw InputError("probe takes up no earlier run; leave --resume out");
   }
   for (const char* option : {"--matrix", "--filter", "--cell", "--report", "--resume"}) {
     const std::vector<std::string> given = app.get_option(option)->results();
@@ -274,6 +293,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   add_explain_command(app, line.exit_code);
   add_schedule_command(app, line.exit_code);
   add_selftest_command(app, line.options);
+  add_probe_command(app, line.options);
   try {
     parse(app, argc, argv);
   } catch (const CLI::ParseError& help) {
@@ -282,7 +302,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     return line;
   }
   line.options.selftest = app.got_subcommand("selftest");
-  if (!app.get_subcommands().empty() && !line.options.selftest) {
+  line.options.probe = app.got_subcommand("probe");
+  if (!app.get_subcommands().empty() && !line.options.selftest && !line.options.probe) {
     line.action = Action::finished;
     return line;
   }
@@ -294,7 +315,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   check_numbers(line.options, raw);
   if (app.count("--scale") > 0) line.options.scale = matrix::checked_scale(line.options.scale);
   line.options.seed = seed_from(raw.seed);
-  line.options.selection = read_selection(app, raw.selection, line.options.selftest);
+  line.options.selection =
+      read_selection(app, raw.selection, line.options.selftest || line.options.probe);
+  line.options.lifts = parse_lifts(raw.lifts);
   line.options.device = chosen("--device", raw.device, device_choices);
   for (const std::string& fault : line.options.faults) fault_named(fault);
   sabotage_named(line.options.sabotage);

@@ -18,6 +18,7 @@
 #include "harness/device_selection.hpp"
 #include "harness/fingerprint.hpp"
 #include "harness/launcher.hpp"
+#include "harness/lift.hpp"
 #include "harness/rank_agreement.hpp"
 #include "harness/report_audit.hpp"
 #include "harness/report_folder.hpp"
@@ -256,6 +257,7 @@ void Coordinator::open_reports(RunPlan& plan) {
   writers_.push_back(std::make_unique<reports::ResultsJsonl>(folder_));
   writers_.push_back(std::make_unique<reports::SummaryJson>(folder_));
   writers_.push_back(std::make_unique<reports::JunitReport>(folder_));
+  if (plan.report) writers_.push_back(plan.report(folder_));
   const reports::RunInfo info = run_info(plan);
   summary_.emplace(info.planned);
   for (const auto& writer : writers_) writer->begin(info);
@@ -357,6 +359,7 @@ void Coordinator::feed_retries() {
 
 void Coordinator::attempt_finished(const FinishedAttempt& attempt) {
   CellResult result = judge_attempt(attempt);
+  mark_lifted(result, attempt.planned.lifted);
   result.seed = attempt.planned.seed.value_or(options_.seed);
   limits_.note(result);
   if (suites::is_bad(result.verdict) ||

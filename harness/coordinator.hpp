@@ -33,6 +33,8 @@ struct RunPlan {
   std::function<ExitCode(const reports::RunSummary&)> judge;
   /// What a final result means to the run; by default itself.
   std::function<suites::CellResult(suites::CellResult)> conclude;
+  /// A report beside the others, written last; none by default.
+  std::function<std::unique_ptr<reports::ReportWriter>(const std::filesystem::path&)> report;
   /// The line that repeats a cell; by default `reproducer_line`.
   std::function<std::string(const PlannedCell&)> reproducer;
 };

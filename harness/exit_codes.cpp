@@ -22,6 +22,7 @@ constexpr std::array exit_code_rows{
     ExitCodeRow{ExitCode::interrupted, "interrupted, can be resumed"},
     ExitCodeRow{ExitCode::selftest_failed, "self-test failed"},
     ExitCodeRow{ExitCode::internal_error, "internal error, or a missing verdict"},
+    ExitCodeRow{ExitCode::guard_lifted, "nothing failed, but a guard was lifted: not conformance"},
     ExitCodeRow{ExitCode::everything_skipped, "everything skipped"},
 };
 
@@ -82,6 +83,7 @@ ExitCode exit_code_of(const reports::RunSummary& summary) {
   // Refusals alone are an answer; a run in which no cell that could run did run is none.
   if (ran == 0 && (skipped > 0 || refused == 0)) return ExitCode::everything_skipped;
   if (skipped > summary.counts.skipped + asked_for(summary)) return ExitCode::unplanned_skips;
+  if (summary.verdicts.contains(suites::Verdict::guard_lifted)) return ExitCode::guard_lifted;
   return ExitCode::passed;
 }
 

@@ -19,6 +19,7 @@ enum class ExitCode : std::uint8_t {
   interrupted = 5,
   selftest_failed = 6,
   internal_error = 7,
+  guard_lifted = 8,
   everything_skipped = 77,
 };
 
@@ -39,7 +40,7 @@ std::string exit_code_help();
 std::string exit_code_markdown();
 
 /// What a run's results amount to, apart from interruption: a missing verdict before a bad one,
-/// a bad one before a fault of the environment, that before skips.
+/// a bad one before a fault of the environment, that before skips, those before lifted guards.
 /// Skips that the user asked for, by a time limit or --fail-fast, count as planned.
 ExitCode exit_code_of(const reports::RunSummary& summary);
 

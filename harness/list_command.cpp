@@ -111,6 +111,8 @@ class CellPrinter {
       append(buffer_, "(");
       append(buffer_, plan_.skip_reason(result));
       append(buffer_, ")");
+    } else if (!result.lifted.empty()) {
+      append(buffer_, "(lifted)");
     } else if (result.kind == matrix::CellKind::baseline) {
       append(buffer_, "(baseline)");
     }

@@ -15,7 +15,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "harness/lift.hpp"
 #include "harness/protocol.hpp"
 #include "harness/rounds_source.hpp"
 #include "matrix/cell_name.hpp"
@@ -39,13 +41,17 @@ constexpr std::size_t cells_ahead = 1024;
 struct Census {
   reports::PlannedCounts counts;
   std::uint64_t too_few_ranks = 0;
-  int ranks_needed = 0;  ///< by the smallest of those
+  int ranks_needed = 0;      ///< by the smallest of those
+  std::uint64_t lifted = 0;  ///< that run, or would, with a guard lifted
 };
 
-Census take_census(const CellPlan& plan, int ranks) {
+Census take_census(const CellPlan& plan, int ranks, const std::vector<std::string>& lifts) {
   Census census;
   plan.for_each([&](const CellPlan::Entry& entry) {
     ++census.counts.total;
+    const bool lifted = !entry.classification.lifted.empty() ||
+                        !lifted_in_workload(lifts, entry.normalised).empty();
+    if (lifted && entry.classification.status != CellStatus::refused) ++census.lifted;
     if (entry.classification.status == CellStatus::refused) {
       ++census.counts.refused;
     } else if (entry.classification.status == CellStatus::skipped) {
@@ -184,6 +190,20 @@ class MatrixSource final : public CellSource {
     changed_.notify_all();
   }
 
+  void lift_guards(const Classification& status, PlannedCell& planned) const {
+    for (const matrix::RuleIndex rule : status.lifted) {
+      planned.lifted.emplace_back(matrix::rule_id(rule));
+    }
+    for (std::string& rule : lifted_in_workload(options_.lifts, planned.cell)) {
+      const bool known =
+          std::find(planned.lifted.begin(), planned.lifted.end(), rule) != planned.lifted.end();
+      if (!known) planned.lifted.push_back(std::move(rule));
+    }
+    for (std::string& fault : lifted_switches(options_.lifts, planned.cell)) {
+      planned.faults.push_back(std::move(fault));
+    }
+  }
+
   SourceItem item_of(const CellPlan::Entry& entry) const {
     const matrix::CellName name = plan_->expansion().name(entry.index);
     const Classification& status = entry.classification;
@@ -200,6 +220,7 @@ class MatrixSource final : public CellSource {
         planned.exclusive = planned.exclusive || check->exclusive_gang;
       }
       planned.faults = options_.faults;
+      lift_guards(status, planned);
       planned.sabotage = options_.sabotage;
       planned.environment = matrix::cell_environment(planned.cell);
       return planned;
@@ -240,7 +261,13 @@ class MatrixSource final : public CellSource {
 
 std::unique_ptr<CellSource> matrix_source(const std::shared_ptr<const CellPlan>& plan, int ranks,
                                           const RunOptions& options) {
-  Census census = take_census(*plan, ranks);
+  Census census = take_census(*plan, ranks, options.lifts);
+  if (!options.lifts.empty() && census.lifted == 0) {
+    throw InputError(fmt::format(
+        "--lift {}: no selected cell of matrix {} has such a guard; choose cells that the rule "
+        "refuses, or take `cgconform probe --only {}`",
+        fmt::join(options.lifts, ","), options.matrix, options.lifts.front()));
+  }
   if (census.counts.run == 0 && census.too_few_ranks > 0) {
     throw InputError(fmt::format(
         "matrix {}: every cell that could run needs more ranks than this run has ({}); start it "

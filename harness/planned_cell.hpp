@@ -22,6 +22,7 @@ struct PlannedCell {
   bool fresh = false;               ///< in workers that have run nothing
   bool exclusive = false;           ///< with no other cell beside it
   std::vector<std::string> faults;  ///< ids of the fault switches to turn on
+  std::vector<std::string> lifted;  ///< rules whose guard is off for this cell
   int fault_rank = -1;              ///< of the gang, the only one with the faults; -1 for all
   std::string sabotage;
   std::string mishap;           ///< mock behaviour in a phase of a true cell; empty for none

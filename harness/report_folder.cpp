@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What a run writes. `--force` removes these and nothing else.
-constexpr std::array<std::string_view, 5> report_entries{"journal.jsonl", "results.jsonl",
-                                                         "summary.json", "junit.xml", "logs"};
+constexpr std::array<std::string_view, 6> report_entries{
+    "journal.jsonl", "results.jsonl", "summary.json", "junit.xml", "probes.json", "logs"};
 /// What a run that is resumed writes anew; the other reports are replaced in one go.
 constexpr std::array<std::string_view, 1> rewritten_entries{"results.jsonl"};
 constexpr int most_numbered_folders = 100000;

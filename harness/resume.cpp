@@ -80,6 +80,7 @@ void refuse_other_options(const RunOptions& typed, const RunOptions& before) {
     const std::string theirs = lines_of(there, key);
     if (mine != theirs) refuse(typed.resume, there_and_here("--" + name, theirs, mine));
   }
+  if (before.probe) refuse(typed.resume, "that run was one of probes, which begin anew");
   const bool other_cells = !before.mock_plan.empty() || before.selftest;
   if (other_cells && is_among("matrix", typed.given)) {
     refuse(typed.resume, "that run has cells of its own, and --matrix is given here");

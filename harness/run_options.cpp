@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace cgconform::harness {
 namespace {
@@ -63,6 +64,9 @@ std::vector<std::string> deciding_options(const RunOptions& options) {
       fmt::format("guard_pages={}", guard_pages_name(options.guard_pages)),
   };
   for (std::string& line : selection_lines(options.selection)) lines.push_back(std::move(line));
+  for (const std::string& rule : options.lifts) lines.push_back(fmt::format("lift={}", rule));
+  if (options.probe) lines.emplace_back("probe");
+  for (const std::string& probe : options.probes) lines.push_back(fmt::format("probe={}", probe));
   if (options.selftest) lines.emplace_back("selftest");
   for (const std::string& row : options.selftest_rows) lines.push_back(fmt::format("row={}", row));
   for (const std::string& fault : options.faults) lines.push_back(fmt::format("fault={}", fault));
@@ -110,6 +114,10 @@ std::string reproducer_line(const RunOptions& options, const std::string& device
     line += fmt::format(" --mock {}", shell_quoted(fmt::format("[{}]", mock)));
   }
   for (const std::string& fault : options.faults) line += fmt::format(" --fault {}", fault);
+  if (!options.lifts.empty()) {
+    line +=
+        fmt::format(" --lift {}", shell_quoted(fmt::format("{}", fmt::join(options.lifts, ","))));
+  }
   if (!options.sabotage.empty()) line += fmt::format(" --sabotage {}", options.sabotage);
   if (!options.wrap.empty()) line += fmt::format(" --wrap compute-sanitizer={}", options.wrap);
   if (options.guard_pages != GuardPagesChoice::off) {

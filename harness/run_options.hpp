@@ -36,9 +36,12 @@ struct RunOptions {
   GuardPagesChoice guard_pages = GuardPagesChoice::off;
   std::vector<std::string> faults;  ///< ids of fault switches, for reproducers of the self-test
   std::string sabotage;
+  std::vector<std::string> lifts;  ///< rules whose guard is lifted
   bool selftest = false;
   std::vector<std::string> selftest_rows;  ///< ids; empty for all
-  std::string mock_plan;                   ///< mock cells instead of a matrix; empty for none
+  bool probe = false;
+  std::vector<std::string> probes;  ///< names; empty for all
+  std::string mock_plan;            ///< mock cells instead of a matrix; empty for none
   Selection selection;
   std::vector<std::string> rerun_ids;  ///< of the cells that failed in the earlier report
   bool measure_overhead = false;       ///< print the runner's time a cell at the end

@@ -12,6 +12,7 @@
 #include "harness/fingerprint.hpp"
 #include "harness/matrix_source.hpp"
 #include "harness/mock_cell.hpp"
+#include "harness/probe_plan.hpp"
 #include "harness/rounds_source.hpp"
 #include "harness/selftest_plan.hpp"
 #include "matrix/error.hpp"
@@ -65,6 +66,18 @@ class SelftestPlanner final : public Planner {
     for (const std::string& row : options_.selftest_rows) selftest_row(row);
   }
   RunPlan plan(const RunTarget& target) override { return plan_selftest(options_, target.ranks); }
+
+ private:
+  RunOptions options_;
+};
+
+class ProbePlanner final : public Planner {
+ public:
+  explicit ProbePlanner(const RunOptions& options) : options_(options) {}
+  void check_input() override { chosen_probes(options_); }
+  RunPlan plan(const RunTarget& target) override {
+    return plan_probe(options_, target.device, target.ranks);
+  }
 
  private:
   RunOptions options_;
@@ -156,6 +169,7 @@ std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
     plan_options.filter = no_cell;
     plan_options.allow_empty = true;
   }
+  plan_options.lifted = options.lifts;
   plan_options.shard = selection.shard;
   plan_options.shuffle = selection.shuffle;
   plan_options.coverage_first = selection.budget.has_value();
@@ -164,6 +178,7 @@ std::shared_ptr<const matrix::CellPlan> plan_matrix(RunOptions& options,
 
 std::unique_ptr<Planner> planner_for(const RunOptions& options) {
   if (!options.mock_plan.empty()) return std::make_unique<MockPlanner>(options);
+  if (options.probe) return std::make_unique<ProbePlanner>(options);
   if (options.selftest) return std::make_unique<SelftestPlanner>(options);
   return std::make_unique<MatrixPlanner>(options);
 }

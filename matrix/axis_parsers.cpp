@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -21,6 +23,12 @@ constexpr std::array graphed_names{
     EnumName{GraphedLayers::first, "first"},
     EnumName{GraphedLayers::last, "last"},
     EnumName{GraphedLayers::odd, "odd"},
+};
+constexpr std::array form_names{
+    EnumName{CaptureForm::configured, "configured"},
+    EnumName{CaptureForm::whole_step, "whole_step"},
+    EnumName{CaptureForm::partitioned, "partitioned"},
+    EnumName{CaptureForm::callables, "callables"},
 };
 constexpr std::array model_names{
     EnumName{ModelKind::dense, "dense"},
@@ -256,6 +264,22 @@ std::optional<AxisValue> parse_scale(std::string_view token) {
   if (scale == nullptr) return std::nullopt;
   return AxisValue{std::string(token), std::nullopt,
                    [scale](Cell& cell) { apply_scale(cell, *scale, {}); }};
+}
+
+std::optional<AxisValue> parse_capture_form(std::string_view token) {
+  const auto* const entry = find_name(form_names, token);
+  if (entry == nullptr) return std::nullopt;
+  return AxisValue{std::string(token), std::nullopt,
+                   [value = entry->value](Cell& cell) { cell.shape.capture_form = value; }};
+}
+
+std::optional<AxisValue> parse_clip_grad(std::string_view token) {
+  float norm = 0.0F;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), norm);
+  if (error != std::errc() || end != token.data() + token.size()) return std::nullopt;
+  if (!(norm >= 0.0F) || std::isinf(norm)) return std::nullopt;
+  return AxisValue{fmt::format("{}", norm + 0.0F), static_cast<double>(norm),
+                   [norm](Cell& cell) { cell.shape.clip_grad = norm; }};
 }
 
 std::optional<AxisValue> parse_dropout(std::string_view token) {

@@ -12,6 +12,12 @@ namespace {
 constexpr bool built = true;
 constexpr bool missing = false;
 
+bool captures_iteration(const Cell& cell) {
+  return cell.config.cuda_graph_impl == CudaGraphImpl::full_iteration ||
+         (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+          cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+}
+
 /// Layers are captured one by one.
 bool captures_by_layer(const Cell& cell) {
   const CudaGraphImpl impl = cell.config.cuda_graph_impl;
@@ -118,6 +124,25 @@ constexpr std::array feature_rows{
             }},
     Feature{"more than two pipeline stages", built, built,
             [](const Cell& cell) { return cell.config.pipeline_model_parallel_size > 2; }},
+    Feature{"forms of capture for anything but the whole iteration", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.capture_form != CaptureForm::configured &&
+                     cell.config.cuda_graph_impl != CudaGraphImpl::none &&
+                     !captures_iteration(cell);
+            }},
+    Feature{"capture in parts, or of callables, on several ranks", missing, missing,
+            [](const Cell& cell) {
+              return cell.ranks() > 1 && (cell.shape.capture_form == CaptureForm::partitioned ||
+                                          cell.shape.capture_form == CaptureForm::callables);
+            }},
+    Feature{"capture of callables", missing, missing,
+            [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::callables; }},
+    Feature{"capture in parts", built, built,
+            [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::partitioned; }},
+    Feature{"forward, backward and optimizer in one graph", built, built,
+            [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::whole_step; }},
+    Feature{"clipping of gradients", missing, missing,
+            [](const Cell& cell) { return cell.shape.clip_grad > 0.0F; }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},

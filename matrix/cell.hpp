@@ -18,6 +18,15 @@ enum class Optimizer : std::uint8_t { sgd, adam };
 /// counts from 0.
 enum class GraphedLayers : std::uint8_t { all, first, last, odd };
 
+/// How a training step is captured where it is not done as the frameworks do it. The first is for
+/// every `cuda_graph_impl`; the others are forms of a captured iteration.
+enum class CaptureForm : std::uint8_t {
+  configured,   ///< as `cuda_graph_impl` and its scope say
+  whole_step,   ///< forward, backward and optimizer in one graph, as captured by hand
+  partitioned,  ///< several graphs, parted where the host reads a loss
+  callables,    ///< one forward and one backward graph of all layers, warmed up on a side stream
+};
+
 /// Sizes and lengths of the workload beyond the configuration.
 struct WorkloadShape {
   std::int32_t vocab_size = 32;
@@ -30,6 +39,8 @@ struct WorkloadShape {
   std::int32_t bucket_size = 1024;
   GraphedLayers graphed_layers = GraphedLayers::all;  ///< what per-layer graphs cover
   std::int32_t image_tokens = 0;  ///< rows of every sequence that come from an image, before text
+  CaptureForm capture_form = CaptureForm::configured;
+  float clip_grad = 0.0F;  ///< largest global norm of the gradients of a step; 0: not clipped
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };
 

@@ -1,5 +1,6 @@
 #include "matrix/cell_classifier.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "matrix/layer_modules.hpp"
@@ -30,11 +31,12 @@ bool registers_buffers(const Cell& cell) {
 }  // namespace
 
 CellClassifier::CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device,
-                               bool gpus_shared)
+                               bool gpus_shared, std::vector<std::string> lifted)
     : expansion_(expansion),
       selects_(std::move(selects)),
       device_(device),
       gpus_shared_(gpus_shared),
+      lifted_(std::move(lifted)),
       equal_cells_(expansion, device),
       remembered_(remembered_cells) {}
 
@@ -56,11 +58,14 @@ void CellClassifier::judge_alone(std::span<const std::uint32_t> coordinates) {
   result_.kind = normalised_.config.cuda_graph_impl == CudaGraphImpl::none ? CellKind::baseline
                                                                            : CellKind::graph;
   result_.rules.clear();
+  result_.lifted.clear();
   result_.skip = SkipReason::none;
   result_.feature = nullptr;
-  if (!evaluation_.legal()) {
+  for (const RuleIndex rule : evaluation_.violations) {
+    (is_lifted(rule) ? result_.lifted : result_.rules).push_back(rule);
+  }
+  if (!result_.rules.empty()) {
     result_.status = CellStatus::refused;
-    result_.rules.assign(evaluation_.violations.begin(), evaluation_.violations.end());
     return;
   }
   result_.ranks_needed = normalised_.ranks();
@@ -92,6 +97,10 @@ void CellClassifier::look_for_equal(std::span<const std::uint32_t> coordinates) 
   result_.same_as = expansion_.index_of(candidate_);
 }
 
+bool CellClassifier::is_lifted(RuleIndex rule) const {
+  return std::find(lifted_.begin(), lifted_.end(), rule_id(rule)) != lifted_.end();
+}
+
 bool CellClassifier::is_equal_and_runs(std::span<const std::uint32_t> coordinates,
                                        std::uint64_t index) {
   Remembered& entry = remembered_[(index ^ (index >> 10U)) % remembered_.size()];
@@ -100,7 +109,8 @@ bool CellClassifier::is_equal_and_runs(std::span<const std::uint32_t> coordinate
     expansion_.fill(coordinates, cell);
     normalise(cell, evaluation_, entry.canonical);
     entry.index = index;
-    entry.runs = evaluation_.legal();
+    entry.runs = std::all_of(evaluation_.violations.begin(), evaluation_.violations.end(),
+                             [this](RuleIndex rule) { return is_lifted(rule); });
     make_canonical(entry.canonical, device_);
   }
   return entry.runs && same_run(entry.canonical, canonical_);

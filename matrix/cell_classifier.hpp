@@ -21,8 +21,9 @@ class CellClassifier {
   using Selects = std::function<bool(std::span<const std::uint32_t>)>;
 
   /// `gpus_shared`: ranks of the run share GPUs, so that what needs peer transports is skipped.
+  /// Cells are not refused by the rules of the ids in `lifted`.
   CellClassifier(const Expansion& expansion, Selects selects, TargetDevice device,
-                 bool gpus_shared = false);
+                 bool gpus_shared = false, std::vector<std::string> lifted = {});
 
   /// Valid until the next call.
   const Classification& classify(std::uint64_t index);
@@ -36,6 +37,7 @@ class CellClassifier {
   /// Rules, features and limits, without a look at other cells.
   void judge_alone(std::span<const std::uint32_t> coordinates);
   void look_for_equal(std::span<const std::uint32_t> coordinates);
+  bool is_lifted(RuleIndex rule) const;
   bool is_equal_and_runs(std::span<const std::uint32_t> coordinates, std::uint64_t index);
 
   /// What was found out about a cell that others may equal.
@@ -49,6 +51,7 @@ class CellClassifier {
   Selects selects_;
   TargetDevice device_;
   bool gpus_shared_;
+  std::vector<std::string> lifted_;
   EqualCells equal_cells_;
   Evaluation evaluation_;
   Cell cell_;

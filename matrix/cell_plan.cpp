@@ -63,7 +63,7 @@ CellPlan::CellPlan(Matrix matrix, const PlanOptions& options)
   } else if (expansion_.matrix().strategy.kind == Strategy::Kind::t_wise) {
     CellClassifier judge(
         expansion_, [this](std::span<const std::uint32_t> at) { return expansion_.admits(at); },
-        options_.device, options_.gpus_shared);
+        options_.device, options_.gpus_shared, options_.lifted);
     chosen_ = covering_cells(expansion_, judge, options_.seed);
   }
   if (!options_.allow_empty) refuse_empty();
@@ -103,7 +103,7 @@ CellClassifier CellPlan::classifier() const {
           return selects(at) &&
                  std::binary_search(chosen_->begin(), chosen_->end(), expansion_.index_of(at));
         },
-        options_.device, options_.gpus_shared);
+        options_.device, options_.gpus_shared, options_.lifted);
   }
   // The filter picks among the cells that the strategy chose, none of which is a duplicate; to
   // judge them as they were chosen, only include and exclude count.
@@ -113,7 +113,7 @@ CellClassifier CellPlan::classifier() const {
       [this, filtered](std::span<const std::uint32_t> at) {
         return filtered ? selects(at) : expansion_.admits(at);
       },
-      options_.device, options_.gpus_shared);
+      options_.device, options_.gpus_shared, options_.lifted);
 }
 
 void CellPlan::walk(std::uint64_t round,

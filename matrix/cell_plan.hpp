@@ -24,6 +24,7 @@ struct PlanOptions {
   bool shuffle = false;
   bool coverage_first = false;  ///< the cells that run, those first that add most pairs of values
   bool allow_empty = false;     ///< no error where nothing is selected
+  std::vector<std::string> lifted{};  ///< ids of rules that refuse no cell
 };
 
 /// Counts over the cells of a plan: `total = run + refused + skipped`.

@@ -102,6 +102,16 @@ const std::vector<Collapse>& rows() {
        false,
        {"graphed_layers"},
        [](const Cell& cell, TargetDevice) { return !captures_layers(cell); }},
+      {"the iteration is not captured",
+       false,
+       {"capture_form"},
+       [](const Cell& cell, TargetDevice) { return graphs_off(cell); }},
+      {"the optimizer is in the iteration's graph",
+       false,
+       {"optimizer_cuda_graph"},
+       [](const Cell& cell, TargetDevice) {
+         return cell.shape.capture_form == CaptureForm::whole_step;
+       }},
       {"no validation step",
        false,
        {"eval_iters"},
@@ -171,6 +181,7 @@ void forget_graphs(Cell& cell) {
   cell.config.cuda_graph_warmup_steps = plain.cuda_graph_warmup_steps;
   cell.config.cuda_graph_use_single_mempool = plain.cuda_graph_use_single_mempool;
   cell.config.inference_cuda_graph_scope.reset();
+  cell.shape.capture_form = CaptureForm::configured;
   cell.platform.graph_pool = GraphPool::shared;
   cell.platform.nccl_graph_register.reset();
 }
@@ -193,6 +204,7 @@ void make_canonical(Cell& cell, TargetDevice device) {
     cell.shape.bucket_size = WorkloadShape{}.bucket_size;
     cell.config.overlap_grad_reduce = TrainingConfig{}.overlap_grad_reduce;
   }
+  if (cell.shape.capture_form == CaptureForm::whole_step) cell.config.optimizer_cuda_graph = false;
   if (!captures_layers(cell)) cell.shape.graphed_layers = GraphedLayers::all;
   if (!cell.config.is_hybrid_model) cell.config.hybrid_layer_pattern = {};
   forget_absent_scopes(cell.config);

@@ -82,6 +82,7 @@ void JunitReport::cell_finished(const suites::CellResult& result) {
   }
   if (!result.check_id.empty()) add_property(properties, "check", result.check_id);
   for (const std::string& rule : result.rules) add_property(properties, "rule", rule);
+  for (const std::string& rule : result.lifted) add_property(properties, "lifted", rule);
 
   if (not_run) {
     ++skipped_;

@@ -27,10 +27,10 @@ std::string plan_digest(const CellPlan& plan, std::string_view cell_id, std::uin
   std::string text = fmt::format("{}\nseed {}\n", cell_id, seed);
   for (const CheckDefinition* check : plan.checks) text += fmt::format("check {}\n", check->id);
   for (const workloads::LegRequest& leg : plan.legs) {
-    text += fmt::format("leg {} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(leg.kind),
+    text += fmt::format("leg {} {} {} {} {} {} {} {} {} {} {} {}\n", static_cast<int>(leg.kind),
                         leg.repetition, leg.instrumented, leg.replay_seed, leg.timed,
                         leg.without_validation, leg.steps, leg.warmup_steps, leg.without_recompute,
-                        leg.cycles, leg.other_pools);
+                        leg.cycles, leg.other_pools, leg.restart_after);
   }
   return fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
 }

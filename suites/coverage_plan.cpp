@@ -260,6 +260,53 @@ class CallablePlanner {
   std::map<GraphKey, std::int32_t> index_;
 };
 
+/// Iterations in parts: one more than the host reads losses of training micro-batches.
+class PartsCounter {
+ public:
+  PartsCounter(CoveragePlan& plan, std::int32_t warmup, const PlannedGraph& graph,
+               std::int32_t parts)
+      : plan_(plan), warmup_(warmup), graph_(graph), parts_(parts) {}
+
+  void run(std::int32_t step) {
+    if (calls_++ < warmup_) {
+      plan_.executions.push_back({.step = step, .validation = graph_.validation});
+      return;
+    }
+    if (first_ < 0) {
+      first_ = static_cast<std::int32_t>(plan_.graphs.size());
+      graph_.capture_step = step;
+      plan_.graphs.insert(plan_.graphs.end(), static_cast<std::size_t>(parts_), graph_);
+    }
+    for (std::int32_t part = first_; part < first_ + parts_; ++part) {
+      ++plan_.graphs[static_cast<std::size_t>(part)].launches;
+      plan_.executions.push_back(
+          {.step = step, .validation = graph_.validation, .replayed = true, .graph = part});
+    }
+  }
+
+ private:
+  CoveragePlan& plan_;
+  std::int32_t warmup_;
+  PlannedGraph graph_;
+  std::int32_t parts_;
+  std::int32_t calls_ = 0;
+  std::int32_t first_ = -1;
+};
+
+CoveragePlan plan_parts(const matrix::Cell& cell) {
+  CoveragePlan plan;
+  const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
+  PartsCounter training(plan, warmup, {}, cell.config.num_microbatches + 1);
+  CallCounter validation(plan, warmup, {.validation = true});
+  OptimizerPlanner optimizer(plan, cell);
+  for (std::int32_t step = 0; step < planned_steps(cell); ++step) {
+    training.run(step);
+    optimizer.run(step);
+    if (validates_after(cell, step)) validation.run(step);
+  }
+  return plan;
+}
+
 CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
   CoveragePlan plan;
   const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
@@ -280,8 +327,13 @@ bool captures_iterations(const matrix::Cell& cell) {
   return is_full_iteration(cell);
 }
 
+bool captures_whole_step(const matrix::Cell& cell) {
+  return is_full_iteration(cell) && cell.shape.capture_form == matrix::CaptureForm::whole_step;
+}
+
 bool captures_optimizer(const matrix::Cell& cell) {
-  return cell.config.optimizer_cuda_graph && cell.config.cuda_graph_impl != CudaGraphImpl::none;
+  return cell.config.optimizer_cuda_graph && cell.config.cuda_graph_impl != CudaGraphImpl::none &&
+         !captures_whole_step(cell);
 }
 
 bool runs_before_capture(const matrix::Cell& cell, std::string_view scope) {
@@ -307,7 +359,10 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
 }
 
 CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
-  if (is_full_iteration(cell)) return plan_full_iteration(cell);
+  if (is_full_iteration(cell)) {
+    const bool parts = cell.shape.capture_form == matrix::CaptureForm::partitioned;
+    return parts ? plan_parts(cell) : plan_full_iteration(cell);
+  }
   switch (cell.config.cuda_graph_impl) {
     case CudaGraphImpl::none:
       return {};

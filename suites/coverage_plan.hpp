@@ -51,6 +51,8 @@ bool runs_before_capture(const matrix::Cell& cell, std::string_view scope);
 
 /// True where whole iterations are graphs.
 bool captures_iterations(const matrix::Cell& cell);
+/// True where the graph of an iteration holds the optimizer's step too.
+bool captures_whole_step(const matrix::Cell& cell);
 /// True where the optimizer's step is a graph of its own, beside other graphs.
 bool captures_optimizer(const matrix::Cell& cell);
 
@@ -72,6 +74,7 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 /// - `full_iteration`: `cuda_graph_warmup_steps` eager iterations, then the next one is captured
 /// and
 ///   replayed in the same step, as are all after it; validation likewise with its own count.
+///   In the form `partitioned` a training iteration is one graph more than it has micro-batches.
 /// With `optimizer_cuda_graph` the optimizer's step after each training iteration runs eagerly
 /// `cuda_graph_warmup_steps` times, is captured and replayed in the next step, and replayed in all
 /// after it.

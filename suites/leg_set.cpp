@@ -151,6 +151,7 @@ std::string leg_name(const LegRequest& request) {
   if (request.repetition > 0) name += fmt::format(" repeat {}", request.repetition);
   if (request.warmup_steps >= 0) name += fmt::format(" warm-up {}", request.warmup_steps);
   if (request.steps > 0) name += fmt::format(" of {} steps", request.steps);
+  if (request.restart_after > 0) name += " restarted";
   if (request.without_recompute) name += " without recompute";
   return name;
 }

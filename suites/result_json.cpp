@@ -295,6 +295,7 @@ json to_json(const CellResult& result) {
     object["round"] = result.round;
     object["seed"] = result.seed;
   }
+  if (!result.lifted.empty()) object["lifted"] = result.lifted;
   if (!result.earlier.empty()) object["earlier"] = list_to_json(result.earlier);
   return object;
 }
@@ -307,6 +308,7 @@ CellResult cell_result_from_json(const json& object) {
   reader.read("hash", result.hash);
   reader.read_verdict("verdict", result.verdict);
   reader.read("rules", result.rules);
+  if (reader.has("lifted")) reader.read("lifted", result.lifted);
   reader.read("reason", result.reason);
   reader.read("check_id", result.check_id);
   reader.read("failing_rank", result.failing_rank);

@@ -86,6 +86,7 @@ struct CellResult {
   std::string hash;
   Verdict verdict = Verdict::pass;
   std::vector<std::string> rules;      ///< violated rules of a refused cell
+  std::vector<std::string> lifted;     ///< rules whose guard was lifted for this cell
   std::string reason;                  ///< of a skip, or one line about the failure
   std::string check_id;                ///< the check that decided a failure
   int failing_rank = -1;               ///< world rank

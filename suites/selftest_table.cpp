@@ -78,6 +78,13 @@ Cell with_optimizer_graph(Cell cell) {
   return cell;
 }
 
+Cell formed(matrix::CaptureForm form) {
+  Cell cell = full_iteration();
+  cell.shape.eval_interval = 2;
+  cell.shape.capture_form = form;
+  return cell;
+}
+
 Cell full_iteration_pipeline() {
   Cell cell = local_pipeline();
   cell.config.cuda_graph_scope = {CudaGraphModule::full_iteration};
@@ -144,6 +151,7 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F07d", Verdict::fail_rng_state, "NUM-25"},
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
     FaultExpectation{"F09", Verdict::fail_rng_recompute, "NUM-12"},
+    FaultExpectation{"F11f", Verdict::fail_numeric_mismatch, "NUM-29", {"local", "full-iteration"}},
     FaultExpectation{"F11", Verdict::fail_state_frozen, "NUM-17"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F16", Verdict::fail_truncation, "NUM-21"},
@@ -511,6 +519,8 @@ std::span<const SelftestCell> selftest_cells() {
       {"transformer-engine-pipeline", callables_pipeline(), ""},
       {"recompute", recomputed_iteration(), "F09"},
       {"optimizer", with_optimizer_graph(full_iteration()), "F11"},
+      {"whole-step", formed(matrix::CaptureForm::whole_step), "F11"},
+      {"partitioned", formed(matrix::CaptureForm::partitioned), "F11"},
       {"local-optimizer", with_optimizer_graph(local_layers()), "F11"},
       {"experts", with_experts(full_iteration()), "F16"},
       {"experts-transformer-engine", callables_of_routers(), "F16"},

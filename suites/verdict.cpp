@@ -12,6 +12,8 @@ using enum VerdictClass;
 
 constexpr std::array verdict_rows{
     VerdictRow{pass, "PASS", good, "every applicable check holds"},
+    VerdictRow{guard_lifted, "GUARD_LIFTED", good,
+               "every applicable check holds although a guard was lifted; no conformance follows"},
     VerdictRow{baseline, "BASELINE", good, "eager equals its own repeat; no graph was under test"},
     VerdictRow{rejected_constraint, "REJECTED_CONSTRAINT", refused,
                "the configuration breaks a rule and was refused before any work"},

@@ -43,6 +43,18 @@ void note_times(const workloads::LegRequest& request, const workloads::LegRecord
   measurements["timed repeated launches"] = static_cast<double>(repeated.size());
 }
 
+/// Graphs that one training step launched for its iteration, the most of all steps.
+double parts_of_an_iteration(const workloads::LegRecord& record) {
+  std::map<std::int32_t, std::int64_t> parts;
+  std::int64_t most = 0;
+  for (const workloads::ExecutionRecord& execution : record.executions) {
+    const bool part = execution.replayed && !execution.validation && execution.layer < 0 &&
+                      execution.scope.empty();
+    if (part) most = std::max(most, ++parts[execution.step]);
+  }
+  return static_cast<double>(most);
+}
+
 }  // namespace
 
 void count_work(const matrix::Cell& cell, const LegSet& legs,
@@ -67,6 +79,9 @@ void count_work(const matrix::Cell& cell, const LegSet& legs,
     if (request != graph_leg()) continue;
     if (record.agreements.slowest_milliseconds > 0.0) {
       report.measurements["slowest launch agreement ms"] = record.agreements.slowest_milliseconds;
+    }
+    if (cell.shape.capture_form == matrix::CaptureForm::partitioned) {
+      report.measurements["parts of an iteration"] = parts_of_an_iteration(record);
     }
     report.measurements["graphs"] = static_cast<double>(record.graphs.size());
     report.measurements["graph nodes run"] = static_cast<double>(record.totals.graph_nodes_run);

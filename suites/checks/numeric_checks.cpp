@@ -11,10 +11,12 @@
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
+#include "suites/checks/graphed_callables.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/checks/random_scenarios.hpp"
 #include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
+#include "suites/checks/restart_checks.hpp"
 #include "suites/checks/routing_checks.hpp"
 #include "suites/checks/scan_state.hpp"
 #include "suites/checks/state_checks.hpp"
@@ -116,7 +118,8 @@ std::span<const CheckDefinition> numeric_checks() {
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = always,
                       .legs = compared_legs,
-                      .judge = judge_forward},
+                      .judge = judge_forward,
+                      .scenario = judge_graphed_callables},
       CheckDefinition{.id = "NUM-02",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = always,
@@ -200,6 +203,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells_with_validation,
                       .legs = validation_legs,
                       .judge = judge_validation},
+      CheckDefinition{.id = "NUM-29",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = restarted_cells,
+                      .legs = restart_legs,
+                      .judge = judge_restart},
       CheckDefinition{.id = "NUM-30",
                       .failure = Verdict::fail_nondeterminism,
                       .applies = graph_cells,

@@ -85,6 +85,10 @@ bool is_trajectory(ObservedQuantity quantity) {
 
 }  // namespace
 
+std::int32_t steps_to_replay(const matrix::Cell& cell) {
+  return steps_with(cell, cell.config.cuda_graph_warmup_steps);
+}
+
 std::vector<LegRequest> warmup_legs(const matrix::Cell& cell) {
   std::vector<LegRequest> legs{longest_eager(cell)};
   for (const std::int32_t warmup : warmups) {
@@ -139,7 +143,7 @@ CheckResult judge_warmups(JudgeContext& context) {
 }
 
 bool cells_with_graphed_training(const matrix::Cell& cell) {
-  return captures_optimizer(cell) && captures_iterations(cell);
+  return captures_whole_step(cell) || (captures_optimizer(cell) && captures_iterations(cell));
 }
 
 std::vector<LegRequest> graphed_training_legs(const matrix::Cell& cell) {
@@ -164,7 +168,8 @@ CheckResult judge_advancing_state(JudgeContext& context) {
         (first->quantity == ObservedQuantity::weight &&
          is_not_updated(context, actual, first->where))) {
       result.verdict = Verdict::fail_coverage;
-    } else if (by_optimizer && !captures_optimizer(context.cell)) {
+    } else if (by_optimizer && !captures_optimizer(context.cell) &&
+               !captures_whole_step(context.cell)) {
       result.verdict = Verdict::fail_numeric_mismatch;
     }
     return result;
@@ -182,7 +187,7 @@ CheckResult judge_graphed_training(JudgeContext& context) {
   for (const auto& graph : context.legs.record(actual).graphs) {
     if (graph.launches >= replays_of_graphed_training) ++long_running;
   }
-  constexpr std::size_t iteration_and_optimizer = 2;
+  const std::size_t iteration_and_optimizer = captures_whole_step(context.cell) ? 1 : 2;
   if (long_running < iteration_and_optimizer) {
     return {.verdict = Verdict::fail_coverage,
             .detail = fmt::format("{} graphs were launched {} times or more, not iteration and "

@@ -11,6 +11,9 @@ namespace cgconform::suites::checks {
 /// eager leg as long as the longest.
 std::vector<workloads::LegRequest> warmup_legs(const matrix::Cell& cell);
 
+/// Steps after which every training graph of the cell has been replayed.
+std::int32_t steps_to_replay(const matrix::Cell& cell);
+
 /// Cells whose whole iteration and whose optimizer are graphs.
 bool cells_with_graphed_training(const matrix::Cell& cell);
 /// The legs of NUM-32: eager and graph, with 20 replays of the iteration and more.

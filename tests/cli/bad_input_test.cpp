@@ -56,6 +56,22 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadInput{"UnknownOption", {"--matrx", "smoke"}, {"'--matrx'", "'--matrix'"}},
         BadInput{"UnknownCommand", {"selftst"}, {"'selftst'", "'selftest'"}},
+        BadInput{"UnknownRuleToLift",
+                 {"--lift", "full-iter-nan-chek"},
+                 {"no such rule", "'full-iter-nan-check'"}},
+        BadInput{"RuleThatProtectsNothingPhysical",
+                 {"--lift", "full-iter-no-modules"},
+                 {"full-iter-no-modules", "nothing physical", "'full-iter-"}},
+        BadInput{"RuleThatNothingHereCanShow",
+                 {"--lift", "full-iter-nan-check,uvm-expandable"},
+                 {"uvm-expandable", "unified memory"}},
+        BadInput{
+            "LiftWithoutEffect",
+            {"--lift", "optimizer-capturable", "--filter", "impl=none", "--device", "reference"},
+            {"no selected cell", "cgconform probe --only optimizer-capturable"}},
+        BadInput{"UnknownProbe", {"probe", "--only", "rng-sync-bridg"}, {"'rng-sync-bridge'"}},
+        BadInput{
+            "ProbeWithAMatrix", {"probe", "--matrix", "smoke"}, {"probe has cells of its own"}},
         BadInput{"UnknownMatrix", {"--matrix", "smok"}, {"smok", "smoke"}},
         BadInput{"UnknownMatrixFile", {"--matrix", "no/such/file.json"}, {"no/such/file.json"}},
         BadInput{"UnknownAxis", {"--filter", "imp=local"}, {"--filter", "imp", "'impl'"}},

@@ -196,5 +196,17 @@ TEST(CoveragePlan, TakesTheLayersOfAHybridModelThatAScopeNames) {
   }
 }
 
+TEST(CoveragePlan, PartsAnIterationAtTheReadsOfTheHost) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 1;
+  cell.config.optimizer_cuda_graph = true;
+  cell.shape.capture_form = matrix::CaptureForm::partitioned;
+  const CoveragePlan parted = plan_coverage(cell, 0);
+  EXPECT_EQ(parted.graphs.size(), 4U) << "two micro-batches, and the optimizer";
+  cell.shape.capture_form = matrix::CaptureForm::whole_step;
+  EXPECT_EQ(plan_coverage(cell, 0).graphs.size(), 1U) << "the optimizer is inside";
+}
+
 }  // namespace
 }  // namespace cgconform::suites

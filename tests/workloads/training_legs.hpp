@@ -20,6 +20,9 @@ inline matrix::Cell small_cell(matrix::CudaGraphImpl impl = matrix::CudaGraphImp
   matrix::Cell cell;
   cell.config.cuda_graph_impl = impl;
   cell.config.cuda_graph_warmup_steps = 1;
+  cell.config.use_te_rng_tracker = true;
+  cell.config.te_rng_tracker = true;
+  cell.config.check_for_nan_in_loss = false;
   cell.config.num_layers = 2;
   cell.config.hidden_size = 8;
   cell.config.num_attention_heads = 2;

@@ -42,6 +42,9 @@ class CaptureImplementation {
   virtual TensorView backward(const LayerCall& call, const TensorView& grad_output) = 0;
   /// All work of these layers on the micro-batch, sends included, is enqueued.
   virtual void release(std::int32_t microbatch, const LayerRange& layers) = 0;
+  /// The host reads what the work before it has computed. What `read` refers to keeps its address
+  /// where the iteration is a graph.
+  virtual void read_on_host(const std::function<void()>& read) { read(); }
   /// The schedule call has ended.
   virtual void end_schedule_call(const IterationCall& call) = 0;
 
@@ -66,6 +69,9 @@ std::unique_ptr<CaptureImplementation> make_full_iteration_capture(LegContext& c
                                                                    LayerBody& body,
                                                                    GraphKeeper& keeper);
 
+std::unique_ptr<CaptureImplementation> make_partitioned_capture(LegContext& context,
+                                                                LayerBody& body,
+                                                                GraphKeeper& keeper);
 std::unique_ptr<CaptureImplementation> make_transformer_engine_capture(LegContext& context,
                                                                        StageModel& model,
                                                                        LayerBody& body,

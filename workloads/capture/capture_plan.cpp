@@ -166,7 +166,8 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
   CapturePlan plan;
   plan.kind = capture_kind(config);
   plan.warmup_steps = config.cuda_graph_warmup_steps;
-  plan.optimizer_graph = config.optimizer_cuda_graph && plan.kind != CaptureKind::none;
+  plan.optimizer_graph = config.optimizer_cuda_graph && plan.kind != CaptureKind::none &&
+                         cell.shape.capture_form != matrix::CaptureForm::whole_step;
   plan.separate_pools = cell.platform.graph_pool == matrix::GraphPool::separate;
   if (plan.kind == CaptureKind::full_iteration) {
     plan.scope = "full_iteration";

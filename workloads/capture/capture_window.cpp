@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -149,8 +150,64 @@ std::string GraphKeeper::first_changed(std::uint64_t hash_before, std::uint64_t 
   return {};
 }
 
+struct GraphKeeper::Window {
+  Window(LegContext& context, CaptureAudit& audited, CapturedGraph& captured,
+         const CaptureRequest& asked, std::uint64_t hash)
+      : audit(audited),
+        target(captured),
+        request(asked),
+        hash_before(hash),
+        before(context.device().counters()),
+        calls(context.device(), audited) {}
+
+  CaptureAudit& audit;
+  CapturedGraph& target;
+  CaptureRequest request;
+  std::uint64_t hash_before;
+  LaunchCounters before;
+  CallAudit calls;
+  std::optional<GraphRecording> recording;
+  std::optional<HostTimer> timer;
+  std::optional<OpenCapture> capture;
+};
+
+GraphKeeper::~GraphKeeper() = default;
+
 void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
                           std::uint64_t hash_before, const std::function<void()>& body) {
+  prepare_window(target, request, hash_before);
+  try {
+    if (context_.sabotage(Sabotage::capture_executes_at_once)) body();
+    open_window();
+    body();
+    close_window();
+  } catch (const DeviceError& error) {
+    abandon_capture(error.category());
+    throw;
+  } catch (...) {
+    abandon_capture(ErrorCategory::success);
+    throw;
+  }
+}
+
+void GraphKeeper::begin_capture(CapturedGraph& target, const CaptureRequest& request,
+                                std::uint64_t hash_before) {
+  prepare_window(target, request, hash_before);
+  open_window();
+}
+
+void GraphKeeper::end_capture() {
+  close_window();
+}
+
+void GraphKeeper::abandon_capture(ErrorCategory status) {
+  if (!window_) return;
+  window_->audit.end_status = status;
+  window_.reset();
+}
+
+void GraphKeeper::prepare_window(CapturedGraph& target, const CaptureRequest& request,
+                                 std::uint64_t hash_before) {
   LegRecord& record = context_.record;
   // What came before is the former phase's, its errors too.
   context_.device().synchronize();
@@ -159,33 +216,45 @@ void GraphKeeper::capture(CapturedGraph& target, const CaptureRequest& request,
   record.captures.push_back({.graph = request.name,
                              .hash_before = hash_before,
                              .eager_body_launches = request.eager_body_launches});
-  CaptureAudit& audit = record.captures.back();
   body_.faults().before_capture(request.pool);
   violations_.prepare();
   context_.recorder.prepare_graph(target.slots);
   context_.device().synchronize();
-  const LaunchCounters before = context_.device().counters();
-  try {
-    const CallAudit calls(context_.device(), audit);
-    if (context_.sabotage(Sabotage::capture_executes_at_once)) body();
-    const GraphRecording recording(context_.recorder, target.slots, request.pool);
-    const HostTimer timer(target.times.capture);
-    OpenCapture capture(context_.stream(), request.mode);
-    body_.faults().at_capture_start();
-    body();
-    violations_.commit();
-    growth_.in_capture(request.pool);
-    target.graph = capture.end();
-  } catch (const DeviceError& error) {
-    audit.end_status = error.category();
-    throw;
-  }
+  window_ =
+      std::make_unique<Window>(context_, record.captures.back(), target, request, hash_before);
+}
+
+void GraphKeeper::open_window() {
+  Window& window = *window_;
+  window.recording.emplace(context_.recorder, window.target.slots, window.request.pool);
+  window.timer.emplace(window.target.times.capture);
+  window.capture.emplace(context_.stream(), window.request.mode);
+  body_.faults().at_capture_start();
+}
+
+void GraphKeeper::close_window() {
+  Window& window = *window_;
+  violations_.commit();
+  growth_.in_capture(window.request.pool);
+  window.target.graph = window.capture->end();
+  window.timer.reset();
+  window.recording.reset();
+  const std::unique_ptr<Window> closed = std::move(window_);
+  take_graph(*closed);
+}
+
+void GraphKeeper::take_graph(Window& window) {
+  CapturedGraph& target = window.target;
+  const CaptureRequest& request = window.request;
+  CaptureAudit& audit = window.audit;
+  LegRecord& record = context_.record;
+  context_.device().set_call_observer({});
   context_.device().synchronize();
   const LaunchCounters after = context_.device().counters();
-  audit.eager_launches_inside = after.eager_launches - before.eager_launches;
-  audit.graph_nodes_run_inside = after.graph_nodes_run - before.graph_nodes_run;
+  audit.eager_launches_inside = after.eager_launches - window.before.eager_launches;
+  audit.graph_nodes_run_inside = after.graph_nodes_run - window.before.graph_nodes_run;
   audit.hash_after = hash_guarded();
-  audit.changed = first_changed(hash_before, audit.hash_after);
+  audit.changed = first_changed(window.hash_before, audit.hash_after);
   audit.nodes_ran_inside = context_.recorder.has_run(target.slots);
 
   // As a library that captures keeps its own record of the capture with the graph.

@@ -71,6 +71,9 @@ class ReleaseWatch {
 class GraphKeeper {
  public:
   GraphKeeper(LegContext& context, LayerBody& body);
+  ~GraphKeeper();
+  GraphKeeper(const GraphKeeper&) = delete;
+  GraphKeeper& operator=(const GraphKeeper&) = delete;
 
   GraphLedger& ledger() { return ledger_; }
   GrowthFaults& growth() { return growth_; }
@@ -86,6 +89,12 @@ class GraphKeeper {
   /// is ended before the error leaves.
   void capture(CapturedGraph& target, const CaptureRequest& request, std::uint64_t hash_before,
                const std::function<void()>& body);
+  /// The same in parts: work between the two calls is captured. `target` must stay where it is.
+  void begin_capture(CapturedGraph& target, const CaptureRequest& request,
+                     std::uint64_t hash_before);
+  void end_capture();
+  /// Ends and drops the open capture, where there is one; `status` is what ended it.
+  void abandon_capture(ErrorCategory status);
   /// Enters the graph into the ledger once its inputs are known.
   void enter(CapturedGraph& graph, std::span<const TensorView> inputs);
 
@@ -114,6 +123,15 @@ class GraphKeeper {
   void forget_graphs();
 
  private:
+  /// An open capture and all that watches it.
+  struct Window;
+
+  void prepare_window(CapturedGraph& target, const CaptureRequest& request,
+                      std::uint64_t hash_before);
+  void open_window();
+  void close_window();
+  /// Notes, audits and instantiates the graph that a window has left.
+  void take_graph(Window& window);
   /// The ranks that run the layer together are about to do the same.
   void agree_on_layer(const ExecutionRecord& execution, const CapturedGraph* graph) const;
   /// Launches the graph between two events where the leg is timed by them.
@@ -133,6 +151,7 @@ class GraphKeeper {
   std::map<std::uint64_t, std::vector<std::uint64_t>> guarded_hashes_;  ///< by their combination
   std::vector<std::pair<std::string, PoolId>> pools_;
   std::int32_t destroyed_ = 0;
+  std::unique_ptr<Window> window_;
 };
 
 }  // namespace cgconform::workloads

@@ -25,11 +25,16 @@ std::string LayerCall::label() const {
                      again ? recompute_label : "");
 }
 
-LayerBody::LayerBody(LegContext& context) : context_(context), faults_(context) {
+LayerBody::LayerBody(LegContext& context)
+    : context_(context), captured_(context.environment.faults), faults_(context) {
+  // Without both trackers the draws are made from scalars of the host, as the default tracker does.
+  const matrix::TrainingConfig& config = context.cell.config;
+  if (!config.use_te_rng_tracker || !config.te_rng_tracker) {
+    captured_.turn_on(Fault::f07a_offset_by_value);
+  }
   zeros_ = Buffer(context.allocator(), context.stream(), default_pool, context.model_type(),
                   context.hidden_shape(), "zeros");
   context.stream().fill(zeros_.view(), 0, "zeros");
-  const matrix::TrainingConfig& config = context.cell.config;
   if (config.sequence_packing == matrix::SequencePacking::none) return;
   borders_ = Buffer(context.allocator(), context.stream(), default_pool, DType::int32,
                     {config.micro_batch_size, packed_borders}, "static cu_seqlens");
@@ -43,7 +48,7 @@ LayerContext LayerBody::layer_context(const LayerCall& call, const BodyMode& mod
           .allocator = context_.allocator(),
           .pool = mode.pool,
           .rng = context_.rng,
-          .faults = mode.capturing ? context_.environment.faults : no_faults_,
+          .faults = mode.capturing ? captured_ : no_faults_,
           .tap = tap,
           .training = !call.validation,
           .step = call.step,

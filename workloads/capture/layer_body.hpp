@@ -102,6 +102,7 @@ class LayerBody {
 
   LegContext& context_;
   FaultSwitches no_faults_;
+  FaultSwitches captured_;  ///< the faults, and what the configuration makes of a capture
   Buffer zeros_;
   Buffer borders_;
   CaptureFaults faults_;

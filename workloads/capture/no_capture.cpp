@@ -55,6 +55,9 @@ std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& c
                                                                    GraphKeeper& keeper) {
   if (context.request.kind == LegKind::graph) {
     if (context.plan.kind == CaptureKind::local) return make_local_capture(context, body, keeper);
+    if (context.cell.shape.capture_form == matrix::CaptureForm::partitioned) {
+      return make_partitioned_capture(context, body, keeper);
+    }
     if (context.plan.kind == CaptureKind::full_iteration) {
       return make_full_iteration_capture(context, body, keeper);
     }

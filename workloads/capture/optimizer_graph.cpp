@@ -32,6 +32,17 @@ void OptimizerGraph::step(std::int32_t step, const CaptureImplementation& implem
   eager_launches_ = keeper_.run_eagerly(execution, [&] { run(step); });
 }
 
+void OptimizerGraph::prepare(std::int32_t step) {
+  optimizer_.stage_learning_rate(context_.stream(), step);
+  optimizer_.take_learning_rate(context_.stream(), step);
+  const bool captures = context_.request.kind == LegKind::graph;
+  if (captures && calls_++ == context_.plan.warmup_steps) choose_scalars();
+}
+
+void OptimizerGraph::run_in_body() {
+  optimizer_.step_with(context_.stream(), scalars_);
+}
+
 void OptimizerGraph::run(std::int32_t step) {
   body_.count_host_execution();
   if (copies_inside_) optimizer_.take_learning_rate(context_.stream(), step);

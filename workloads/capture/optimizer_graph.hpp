@@ -17,6 +17,10 @@ class OptimizerGraph {
                  GraphKeeper& keeper);
 
   void step(std::int32_t step, const CaptureImplementation& implementation);
+  /// The same in two calls, where the step belongs to the iteration: what the host does before the
+  /// iteration, and the step itself as a part of its body.
+  void prepare(std::int32_t step);
+  void run_in_body();
   void destroy() { keeper_.destroy(graph_); }
 
  private:

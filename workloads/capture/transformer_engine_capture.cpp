@@ -53,7 +53,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
 
   void begin_step(std::int32_t step) override {
     context_.stream().record(*parameters_ready_);
-    if (plan_ && step == context_.plan.warmup_steps + coverage_.capture_delay()) {
+    if (plan_ && steps_begun_++ == context_.plan.warmup_steps + coverage_.capture_delay()) {
       create_graphs(step);
     }
   }
@@ -372,6 +372,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   GraphKeeper& keeper_;
   EagerLayers layers_;
   DeferredGradients deferred_;
+  std::int32_t steps_begun_ = 0;
   CoverageFaults coverage_;
   std::unique_ptr<Stream> warmup_stream_;
   std::unique_ptr<Event> parameters_ready_;

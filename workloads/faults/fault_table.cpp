@@ -128,12 +128,18 @@ bool redrawing_several_microbatches(const Cell& cell) {
   return redrawing(cell) && several_microbatches(cell);
 }
 
+/// The optimizer's step is captured, as a graph of its own or with the iteration.
+bool captured_optimizer(const Cell& cell) {
+  return any_graph(cell) && (cell.config.optimizer_cuda_graph ||
+                             cell.shape.capture_form == matrix::CaptureForm::whole_step);
+}
+
 bool optimizer_graph(const Cell& cell) {
-  return any_graph(cell) && cell.config.optimizer_cuda_graph;
+  return captured_optimizer(cell) && cell.shape.capture_form != matrix::CaptureForm::whole_step;
 }
 
 bool adam_graph(const Cell& cell) {
-  return optimizer_graph(cell) && cell.shape.optimizer == matrix::Optimizer::adam;
+  return captured_optimizer(cell) && cell.shape.optimizer == matrix::Optimizer::adam;
 }
 
 /// Graphs that hold the start of every layer's forward.
@@ -287,7 +293,7 @@ constexpr std::array table{
     FaultRow{Fault::f11a_learning_rate_by_value, "F11a", host_value,
              "the captured optimizer takes the learning rate of capture time, while a schedule "
              "changes it",
-             optimizer_graph},
+             captured_optimizer},
     FaultRow{Fault::f11b_bias_correction_by_value, "F11b", host_value,
              "the captured optimizer corrects the bias of its moments by the step of capture time",
              adam_graph},
@@ -300,6 +306,9 @@ constexpr std::array table{
     FaultRow{Fault::f11e_host_chosen_copy_source, "F11e", host_value,
              "a captured copy takes the learning rate from the slot that the host chose at capture",
              optimizer_graph},
+    FaultRow{Fault::f11f_restart_forgets_step, "F11f", host_value,
+             "a restart loads the state of a checkpoint and counts its steps from the start",
+             any_graph},
     FaultRow{Fault::f14a_overwrite_instead_of_accumulate, "F14a", gradient_sink,
              "the captured backward overwrites the accumulated weight gradients", accumulating},
     FaultRow{Fault::f14b_accumulate_never_zeroed, "F14b", gradient_sink,

@@ -39,6 +39,7 @@ enum class Fault : std::uint16_t {
   f11c_token_count_by_value,
   f11d_metric_updated_inside,
   f11e_host_chosen_copy_source,
+  f11f_restart_forgets_step,
   f14a_overwrite_instead_of_accumulate,
   f14b_accumulate_never_zeroed,
   f14c_grad_added_flag_only_in_capture,

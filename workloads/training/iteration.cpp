@@ -18,7 +18,8 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       batches_(batches),
       metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
-      reduction_(context, model, {groups.replicas(), groups.expert_replicas()}) {}
+      reduction_(context, model, {groups.replicas(), groups.expert_replicas()}),
+      checks_(context) {}
 
 const std::vector<Buffer>& Iteration::losses(IterationMode mode) const {
   static const std::vector<Buffer> none;
@@ -148,10 +149,21 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
                     .validation = call.mode == IterationMode::validation,
                     .tensor = "loss"},
                    loss.view());
+  if (call.mode == IterationMode::training) read_loss(loss.view(), call.step, microbatch);
   if (call.mode == IterationMode::validation) {
     finish(pass);
   } else {
     metrics_.add_tokens(batch.loss_mask, batch.counted_tokens, mode_.capturing);
+  }
+}
+
+void Iteration::read_loss(const TensorView& loss, std::int32_t step, std::int32_t microbatch) {
+  if (checks_.reads_loss()) {
+    implementation_->read_on_host(
+        [this, loss, step, microbatch] { checks_.check_loss(loss, step, microbatch); });
+  }
+  if (context_.cell.shape.capture_form == matrix::CaptureForm::partitioned) {
+    implementation_->read_on_host([this, loss] { metrics_.read_loss(loss); });
   }
 }
 

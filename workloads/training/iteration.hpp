@@ -10,6 +10,7 @@
 #include "workloads/parallel/pipeline_schedule.hpp"
 #include "workloads/training/batch_slots.hpp"
 #include "workloads/training/gradient_reduction.hpp"
+#include "workloads/training/host_checks.hpp"
 #include "workloads/training/parallel_groups.hpp"
 #include "workloads/training/stage_model.hpp"
 #include "workloads/training/training_metrics.hpp"
@@ -50,6 +51,8 @@ class Iteration {
   void forward(const IterationCall& call, const Pass& pass);
   void backward(const IterationCall& call, const Pass& pass);
   void transfer(const PipelineAction& action);
+  /// The host reads of a training micro-batch's loss that the cell asks for.
+  void read_loss(const TensorView& loss, std::int32_t step, std::int32_t microbatch);
   /// Layer tensors are seen wherever layers are called outside graphs, and in instrumented legs.
   bool observes_layers() const;
   /// Nothing more happens to the micro-batch in this chunk.
@@ -72,6 +75,7 @@ class Iteration {
   TrainingMetrics& metrics_;
   PipelineLink link_;
   GradientReduction reduction_;
+  HostChecks checks_;
   FaultSwitches no_faults_;
   CaptureImplementation* implementation_ = nullptr;
   BodyMode mode_;

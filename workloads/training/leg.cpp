@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -93,10 +94,10 @@ void drain(Device& device) {
   device.synchronize();
 }
 
-}  // namespace
-
-LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
-                  const LegEnvironment& environment) {
+/// Runs the leg from its initial state or from `loaded`, to its end or to where it saves `saved`.
+LegRecord run_part(const matrix::Cell& cell, const LegRequest& request,
+                   const LegEnvironment& environment, const TrainingState& loaded,
+                   TrainingState* saved) {
   matrix::Cell varied_cell = varied(cell, request);
   LegRecord record;
   std::optional<TrainingLeg> leg;
@@ -117,7 +118,15 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
     leg.emplace(varied_cell, request, environment, plan, *memory, clock, record);
   });
   if (ready) {
-    attempt(record, clock, [&] { leg->run(); });
+    attempt(record, clock, [&] {
+      if (loaded.saved()) leg->load(loaded);
+      if (saved == nullptr) {
+        leg->run();
+      } else {
+        leg->run_to(request.restart_after);
+        *saved = leg->save();
+      }
+    });
     attempt(record, clock, [&] { drain(environment.device); });
     attempt(record, clock, [&] { leg->tear_down(); });
   }
@@ -128,6 +137,30 @@ LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
   clock.enter(Phase::idle);
   record.timings = clock.timings();
   return record;
+}
+
+/// Puts what the leg showed before its restart in front of what it showed afterwards.
+void join(LegRecord& before, LegRecord& after) {
+  after.memory = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(
+      std::move(after.memory), before.memory);
+  std::vector<Observation> observations = std::move(before.observations);
+  for (Observation& observation : after.observations) {
+    observations.push_back(std::move(observation));
+  }
+  after.observations = std::move(observations);
+}
+
+}  // namespace
+
+LegRecord run_leg(const matrix::Cell& cell, const LegRequest& request,
+                  const LegEnvironment& environment) {
+  if (request.restart_after == 0) return run_part(cell, request, environment, {}, nullptr);
+  TrainingState checkpoint;
+  LegRecord before = run_part(cell, request, environment, {}, &checkpoint);
+  if (!before.error.empty()) return before;
+  LegRecord after = run_part(cell, request, environment, checkpoint, nullptr);
+  join(before, after);
+  return after;
 }
 
 }  // namespace cgconform::workloads

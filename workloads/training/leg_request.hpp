@@ -12,6 +12,8 @@ struct LegRequest {
   // Legs run in the order of these fields: variations of the cell after the cell as it is.
   std::int32_t steps = 0;          ///< training steps; 0: as the plan of the cell says
   std::int32_t warmup_steps = -1;  ///< in place of the cell's `cuda_graph_warmup_steps`; -1: those
+  /// Steps after which the leg saves its state, destroys everything, loads and goes on; 0: never.
+  std::int32_t restart_after = 0;
   bool without_recompute = false;  ///< as if the cell asked for none
   /// How often graphs are captured, replayed and destroyed again; 0 for a leg that trains. Such a
   /// leg observes no tensors: its memory is what is looked at.

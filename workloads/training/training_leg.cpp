@@ -82,10 +82,14 @@ void TrainingLeg::run() {
     run_cycles();
     return;
   }
+  run_to(context_.plan.training_steps);
+}
+
+void TrainingLeg::run_to(std::int32_t end) {
   const std::int32_t interval = context_.request.without_validation ? 0 : cell_.shape.eval_interval;
-  for (std::int32_t step = 0; step < context_.plan.training_steps; ++step) {
-    training_step(step);
-    if (interval > 0 && (step + 1) % interval == 0) validation_step(step);
+  for (; next_step_ < end; ++next_step_) {
+    training_step(next_step_);
+    if (interval > 0 && (next_step_ + 1) % interval == 0) validation_step(next_step_);
   }
   keeper_.ledger().note_end_of_launches();
   if (context_.fault(Fault::f32c_scratch_freed_after_launch) && implementation_->captured()) {
@@ -110,12 +114,19 @@ void TrainingLeg::training_step(std::int32_t step) {
   context_.clock.enter(Phase::eager);
   implementation_->begin_step(step);
   context_.clock.enter(Phase::eager);
-  zero_gradients();
+  const bool whole_step = cell_.shape.capture_form == matrix::CaptureForm::whole_step;
+  if (whole_step) {
+    optimizer_graph_->prepare(step);
+  } else {
+    zero_gradients();
+  }
   batches_.load(call, microbatches, *implementation_);
   const std::uint64_t forwards_before = body_.training_forwards();
   timer_.begin(step);
-  implementation_->run_iteration(call, [&, microbatches](const BodyMode& mode) {
+  implementation_->run_iteration(call, [&, microbatches, whole_step](const BodyMode& mode) {
+    if (whole_step) zero_gradients();
     iteration_.run(call, mode, *implementation_, microbatches);
+    if (whole_step) optimizer_graph_->run_in_body();
   });
   timer_.end();
   implementation_->end_schedule_call(call);
@@ -125,7 +136,7 @@ void TrainingLeg::training_step(std::int32_t step) {
   add_to_running_loss(step);
   observe_gradients(step);
   recorder_.make_copies();
-  optimizer_graph_->step(step, *implementation_);
+  if (!whole_step) optimizer_graph_->step(step, *implementation_);
   context_.clock.enter(Phase::eager);
   observe_state(step);
   if (context_.request.kind == LegKind::graph) keeper_.growth().after_step();
@@ -179,13 +190,7 @@ void TrainingLeg::add_to_running_loss(std::int32_t step) {
   Stream& stream = context_.stream();
   const std::vector<Buffer>& losses = iteration_.losses(IterationMode::training);
   if (losses.empty() || !losses.front().valid()) return;
-  if (!running_loss_.valid()) {
-    const TensorView& loss = losses.front().view();
-    running_loss_ =
-        Buffer(context_.allocator(), stream, default_pool, loss.dtype, loss.shape, "running loss");
-    running_loss_view_ = running_loss_.view();
-    stream.fill(running_loss_view_, 0, "running loss");
-  }
+  if (!running_loss_.valid()) make_running_loss(losses.front().view());
   if (std::optional<Buffer> canary = body_.faults().take_canary()) {
     TensorView moved = running_loss_view_;
     moved.data = canary->view().data;

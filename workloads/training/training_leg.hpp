@@ -15,6 +15,7 @@
 #include "workloads/training/stage_model.hpp"
 #include "workloads/training/step_timer.hpp"
 #include "workloads/training/training_metrics.hpp"
+#include "workloads/training/training_state.hpp"
 
 namespace cgconform::workloads {
 
@@ -27,6 +28,11 @@ class TrainingLeg {
               PhaseClock& clock, LegRecord& record);
 
   void run();
+  /// Runs the steps before `end` only, and what follows the last step of the leg where it is that.
+  void run_to(std::int32_t end);
+  /// What a restarted leg goes on from. Between steps, with nothing in flight.
+  TrainingState save();
+  void load(const TrainingState& state);
   /// Destroys graphs, then memory, and moves what was recorded into the record. Also called after
   /// an error.
   void tear_down();
@@ -34,6 +40,9 @@ class TrainingLeg {
 
  private:
   void run_cycles();
+  /// The tensors of a checkpoint, in one order.
+  std::vector<TensorView> checkpoint_tensors() const;
+  void make_running_loss(const TensorView& like);
   /// Destroys a set of graphs and the memory it used, because another set replaces it or for good.
   void destroy_set(CaptureImplementation& set, bool replaced);
   void release_iteration();
@@ -79,6 +88,8 @@ class TrainingLeg {
   std::vector<TensorView> gradient_chunks_;
   std::vector<TensorView> weight_chunks_;
   std::vector<TensorView> state_chunks_;
+  std::int32_t next_step_ = 0;
+  std::vector<std::byte> loaded_running_loss_;
   Buffer running_loss_;
   TensorView running_loss_view_;
 };

@@ -1,6 +1,7 @@
 #include "workloads/training/training_metrics.hpp"
 
 #include "workloads/ops/elementwise.hpp"
+#include "workloads/training/host_checks.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -17,7 +18,8 @@ TrainingMetrics::TrainingMetrics(LegContext& context)
     : context_(context),
       token_count_(zero(context, arithmetic_type(context.model_type()), "token count")),
       one_(zero(context, arithmetic_type(context.model_type()), "one")),
-      forwards_on_device_(zero(context, DType::int64, "layer forwards")) {
+      forwards_on_device_(zero(context, DType::int64, "layer forwards")),
+      losses_on_device_(zero(context, DType::fp64, "losses read")) {
   if (context.model_type() == DType::fp64) {
     const double one = 1.0;
     context.stream().upload(one_.view(), &one, false, "one");
@@ -40,7 +42,16 @@ void TrainingMetrics::add_tokens(const TensorView& loss_mask, std::int64_t count
   bias_grad(context_.stream(), token_count_.view(), rows, "count tokens");
 }
 
+void TrainingMetrics::read_loss(const TensorView& loss) {
+  losses_read_ += read_scalar(context_.stream(), loss);
+}
+
 void TrainingMetrics::observe(std::int32_t step) {
+  if (context_.cell.shape.capture_form == matrix::CaptureForm::partitioned) {
+    context_.stream().upload(losses_on_device_.view(), &losses_read_, false, "losses read");
+    context_.recorder.observe(ObservedQuantity::training_state,
+                              {.step = step, .tensor = "losses_read"}, losses_on_device_.view());
+  }
   context_.recorder.observe(ObservedQuantity::training_state,
                             {.step = step, .tensor = "token_count"}, token_count_.view());
   context_.stream().upload(forwards_on_device_.view(), &layer_forwards_, false, "layer forwards");
