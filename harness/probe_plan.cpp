@@ -94,7 +94,7 @@ class ProbeSource final : public CellSource {
 
  private:
   std::string why_skipped(const Probe& probe) const {
-    const std::string reason = suites::why_not_shown(probe, device_);
+    std::string reason = suites::why_not_shown(probe, device_);
     if (!reason.empty()) return reason;
     if (ranks_of(probe) <= ranks_) return {};
     return fmt::format("too few ranks: needs {}, the run has {}", ranks_of(probe), ranks_);

@@ -4,7 +4,7 @@
 
 #include "harness/selection.hpp"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11's own name
 class App;
 }  // namespace CLI
 

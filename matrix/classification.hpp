@@ -33,7 +33,7 @@ enum class SkipReason : std::uint8_t {
 struct Classification {
   CellStatus status = CellStatus::run;
   CellKind kind = CellKind::graph;
-  std::vector<RuleIndex> rules;  ///< all violated rules of a refused cell, in the table's order
+  std::vector<RuleIndex> rules;   ///< all violated rules of a refused cell, in the table's order
   std::vector<RuleIndex> lifted;  ///< rules the cell violates whose guard is lifted
   SkipReason skip = SkipReason::none;
   std::uint64_t same_as = 0;         ///< index of the equal earlier cell

@@ -12,7 +12,7 @@ namespace cgconform::suites {
 enum class Verdict : std::uint8_t {
   pass,
   guard_lifted,  ///< as pass, but a guard was off: counted apart, never as conformant
-  baseline,  ///< an eager-against-eager cell: counted apart, never as a passed graph test
+  baseline,      ///< an eager-against-eager cell: counted apart, never as a passed graph test
   rejected_constraint,
   skip,
   fail_stale_input,

@@ -44,7 +44,7 @@ constexpr std::array allocator_texts{
 
 struct RegistrationText {
   std::optional<std::string_view> text;
-  bool registers;
+  bool registers = false;
 };
 
 constexpr std::array registration_texts{

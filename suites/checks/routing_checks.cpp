@@ -27,7 +27,6 @@ namespace {
 
 using workloads::Buffer;
 using workloads::DType;
-using workloads::ObservedQuantity;
 using workloads::RoutingRecord;
 using workloads::Shape;
 using Numbers = std::vector<std::int32_t>;

@@ -14,7 +14,6 @@ namespace {
 
 using matrix::Matrix;
 using matrix::PlanOptions;
-using matrix::Shard;
 
 constexpr std::string_view axes = R"({"name": "selection",
   "axes": {"impl": ["none", "local"], "scope": ["layer", "attn", "mlp", "full_iteration"],

@@ -49,6 +49,8 @@ TEST(AxisTable, DefaultsLeaveACellAsItIs) {
 
 TEST(AxisTable, ValuesOfAnAxisReplaceEachOther) {
   for (const AxisDefinition& row : axis_table()) {
+    // Its default stands for whatever sizes the cell has.
+    if (row.name == "scale") continue;
     for (const std::string_view example : row.examples) {
       Cell cell = with(row.name, example);
       row.parse(row.default_token)->apply(cell);

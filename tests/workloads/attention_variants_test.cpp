@@ -140,7 +140,7 @@ TEST_P(AttentionVariantOps, HeadsOfOneGroupAreAlike) {
   Tensor rows = tensor(Shape{2, 6});
   Tensor heads(per_head);
   take_heads(stream_, heads.view(), rows.view(), 1, 0, 2, "take");
-  const std::size_t one = 2 * 3;
+  const std::size_t one = std::size_t{2} * 3;
   for (std::size_t i = 0; i < one; ++i) {
     EXPECT_EQ(heads[i], heads[one + i]);
     EXPECT_EQ(heads[2 * one + i], heads[3 * one + i]);

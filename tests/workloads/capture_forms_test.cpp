@@ -10,7 +10,6 @@ namespace cgconform::workloads::testing {
 namespace {
 
 using matrix::CaptureForm;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 matrix::Cell formed(CaptureForm form, std::int32_t warmup = 1) {

@@ -89,8 +89,8 @@ TEST(MambaMixer, CarriesItsStateAlongASequenceAndNotIntoTheNext) {
   const std::vector<double> before = f.forward();
   f.input.values[0] += 1.0;  // the first token of the first sequence
   const std::vector<double> after = f.forward();
-  const std::size_t last_of_first = 3 * 4;
-  const std::size_t first_of_second = 4 * 4;
+  const std::size_t last_of_first = std::size_t{3} * 4;
+  const std::size_t first_of_second = std::size_t{4} * 4;
   EXPECT_NE(before[last_of_first], after[last_of_first]) << "over the border of two chunks";
   for (std::size_t i = first_of_second; i < before.size(); ++i) EXPECT_EQ(before[i], after[i]);
 }
@@ -98,9 +98,9 @@ TEST(MambaMixer, CarriesItsStateAlongASequenceAndNotIntoTheNext) {
 TEST(MambaMixer, SeesNoLaterToken) {
   MambaFixture f(two_sequences());
   const std::vector<double> before = f.forward();
-  f.input.values[3 * 4] += 1.0;  // the last token of the first sequence
+  f.input.values[std::size_t{3} * 4] += 1.0;  // the last token of the first sequence
   const std::vector<double> after = f.forward();
-  for (std::size_t i = 0; i < std::size_t{3 * 4}; ++i) EXPECT_EQ(before[i], after[i]);
+  for (std::size_t i = 0; i < std::size_t{3} * 4; ++i) EXPECT_EQ(before[i], after[i]);
 }
 
 TEST(MambaMixer, StartsEverySequenceFromZeroUnlessTheFaultIsOn) {

@@ -145,7 +145,7 @@ TEST(PackedAttention, SequencesOfOneRowDoNotSeeEachOther) {
   f.borders = f.put(Shape{2, 3}, std::vector<std::int32_t>{0, 2, 3, 0, 3, 3});
   const std::vector<double> before = f.forward();
   f.input.values[0] += 1.0;                   // first sequence of the first row
-  f.input.values[std::size_t{3 * 8}] += 1.0;  // the one sequence of the second row
+  f.input.values[std::size_t{3} * 8] += 1.0;  // the one sequence of the second row
   const std::vector<double> after = f.forward();
   const auto row_differs = [&](std::size_t row) { return before[row * 8] != after[row * 8]; };
   EXPECT_TRUE(row_differs(1));

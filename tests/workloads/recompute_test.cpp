@@ -10,7 +10,6 @@ namespace cgconform::workloads::testing {
 namespace {
 
 using matrix::CudaGraphImpl;
-using matrix::CudaGraphModule;
 using matrix::RecomputeGranularity;
 using matrix::RecomputeMethod;
 using matrix::RecomputeModule;

@@ -99,7 +99,7 @@ TEST(DataLoader, BeginsSequencesWithAnImageThatChanges) {
   with_images.image_tokens = 3;
   const DataLoader loader(with_images, 7);
   const HostBatch batch = loader.batch(BatchUse::training, 1, 0);
-  EXPECT_EQ(batch.images.size(), static_cast<std::size_t>(2 * 3 * patch_size));
+  EXPECT_EQ(batch.images.size(), std::size_t{2} * 3 * patch_size);
   EXPECT_NE(batch.images, loader.batch(BatchUse::training, 2, 0).images);
   for (std::size_t sequence = 0; sequence < 2; ++sequence) {
     for (std::size_t position = 0; position < 3; ++position) {

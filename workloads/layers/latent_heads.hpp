@@ -28,7 +28,7 @@ class LatentHeads final : public AttentionHeads {
  private:
   /// One way down, through the norm, and up.
   struct Path {
-    const char* name;
+    const char* name = nullptr;
     Parameter down;
     Parameter norm_weight;
     Parameter norm_bias;

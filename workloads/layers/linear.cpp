@@ -36,7 +36,7 @@ void Linear::append_to(std::vector<Parameter>& parameters) const {
 
 ColumnParallelLinear::ColumnParallelLinear(LinearDeclaration declaration,
                                            const ModuleParameters& made_in,
-                                           std::vector<std::int64_t> sections)
+                                           const std::vector<std::int64_t>& sections)
     : Linear(std::move(declaration), made_in, shard_of(made_in.tensor, 0, sections),
              shard_of(made_in.tensor, 0, sections)) {}
 

@@ -48,7 +48,7 @@ class ColumnParallelLinear : public Linear {
   /// Where the outputs are several sections side by side, as queries, keys and values are, each is
   /// shared out; `sections` are their widths in the whole model.
   ColumnParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in,
-                       std::vector<std::int64_t> sections = {});
+                       const std::vector<std::int64_t>& sections = {});
 
   Buffer forward(LayerContext& context, const TensorView& x) const;
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;

@@ -17,7 +17,7 @@ enum Number : std::uint64_t { weight_number = 0, bias_number = 2 };
 
 /// Columns of queries, keys and values in the whole model.
 std::vector<std::int64_t> sections(const TransformerShape& shape) {
-  const std::int64_t shared = shape.hidden / shape.heads * shape.key_value_heads();
+  const std::int64_t shared = std::int64_t{shape.hidden / shape.heads} * shape.key_value_heads();
   return {shape.hidden, shared, shared};
 }
 

@@ -259,7 +259,11 @@ void* GemmEngine::scratch(std::int64_t bytes, cudaStream_t stream) {
 
 void GemmEngine::multiply(const GemmParams& params, const GemmOperands& operands,
                           GemmEpilogue epilogue, cudaStream_t stream) {
-  const auto& [c, a, b, bias, residual] = operands;
+  const TensorView& c = operands.c;
+  const TensorView& a = operands.a;
+  const TensorView& b = operands.b;
+  const TensorView& bias = operands.bias;
+  const TensorView& residual = operands.residual;
   GemmAlgorithms::Key key{.params = params,
                           .operand = a.dtype,
                           .result = c.dtype,
