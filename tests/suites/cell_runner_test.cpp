@@ -81,10 +81,10 @@ void fail_capture(LegRecord& record) {
 
 TEST_F(CellRunnerTest, RunsEachLegOnce) {
   run(nullptr);
-  ASSERT_GE(asked_.size(), 5U);
-  EXPECT_THAT(
-      std::vector(asked_.begin(), asked_.begin() + 5),
-      ElementsAre("eager", "eager instrumented", "eager repeat 1", "graph", "graph instrumented"));
+  ASSERT_GE(asked_.size(), 6U);
+  EXPECT_THAT(std::vector(asked_.begin(), asked_.begin() + 6),
+              ElementsAre("eager", "eager instrumented", "eager repeat 1", "eager timed repeat 1",
+                          "graph", "graph instrumented"));
   EXPECT_EQ(std::set(asked_.begin(), asked_.end()).size(), asked_.size());
 }
 
@@ -118,7 +118,7 @@ TEST_F(CellRunnerTest, StopsAfterALegThatFailedAndNamesTheCall) {
 }
 
 TEST_F(CellRunnerTest, StopsWithThePeerThatFailedAndTakesItsVerdict) {
-  constexpr int graph_leg_exchange = 4;
+  constexpr int graph_leg_exchange = 5;
   ScriptedGang gang(0, [](const std::string& mine, int call) {
     if (call != graph_leg_exchange) return mine;
     return LegOutcome{ErrorCategory::stream_capture_implicit, Phase::capture, "legacy stream"}
