@@ -24,7 +24,8 @@ bool can_be_lifted(std::string_view rule) {
 std::vector<std::string_view> liftable_rules() {
   std::vector<std::string_view> rules;
   for (const suites::Probe& probe : suites::probe_table()) {
-    if (can_be_lifted(probe.rule)) rules.push_back(probe.rule);
+    const bool known = std::find(rules.begin(), rules.end(), probe.rule) != rules.end();
+    if (!known && can_be_lifted(probe.rule)) rules.push_back(probe.rule);
   }
   return rules;
 }

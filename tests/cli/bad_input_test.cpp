@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {"no such rule", "'full-iter-nan-check'"}},
         BadInput{"RuleThatProtectsNothingPhysical",
                  {"--lift", "full-iter-no-modules"},
-                 {"full-iter-no-modules", "nothing physical", "'full-iter-"}},
+                 {"full-iter-no-modules", "nothing physical", "full-iter-nan-check"}},
         BadInput{"RuleThatNothingHereCanShow",
                  {"--lift", "full-iter-nan-check,uvm-expandable"},
                  {"uvm-expandable", "unified memory"}},

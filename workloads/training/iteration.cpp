@@ -158,13 +158,14 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
 }
 
 void Iteration::read_loss(const TensorView& loss, std::int32_t step, std::int32_t microbatch) {
-  if (checks_.reads_loss()) {
-    implementation_->read_on_host(
-        [this, loss, step, microbatch] { checks_.check_loss(loss, step, microbatch); });
-  }
-  if (context_.cell.shape.capture_form == matrix::CaptureForm::partitioned) {
-    implementation_->read_on_host([this, loss] { metrics_.read_loss(loss); });
-  }
+  const bool checked = checks_.reads_loss();
+  const bool parted = context_.cell.shape.capture_form == matrix::CaptureForm::partitioned;
+  if (!checked && !parted) return;
+  // One read for both: between two there would be a part without work.
+  implementation_->read_on_host([this, loss, step, microbatch, checked, parted] {
+    if (checked) checks_.check_loss(loss, step, microbatch);
+    if (parted) metrics_.read_loss(loss);
+  });
 }
 
 void Iteration::backward(const IterationCall& call, const Pass& pass) {
