@@ -18,7 +18,8 @@ constexpr std::string_view filter_place = "--filter";
 /// Legs a cell runs at least: eager and graph, each with a repeat.
 constexpr std::uint64_t legs_per_cell = 4;
 
-/// Cells that coverage chooses its order from; of more, as many by chance.
+/// Cells that coverage chooses its order from, of more, as many by chance; and cells that are put
+/// into a shuffled order by themselves, of more, by their places in the product.
 constexpr std::size_t most_ordered_cells = std::size_t{1} << 20U;
 
 }  // namespace
@@ -118,15 +119,38 @@ CellClassifier CellPlan::classifier() const {
 
 void CellPlan::walk(std::uint64_t round,
                     const std::function<bool(std::uint64_t, const Coordinates&)>& visit) const {
-  const std::uint64_t count = chosen_ ? chosen_->size() : expansion_.size();
-  const ShuffledOrder shuffled(count, round_seed(options_.seed, round));
   Coordinates at;
+  const auto visit_selected = [&](std::uint64_t index) {
+    expansion_.coordinates(index, at);
+    return !selects(at) || !in_shard(at) || visit(index, at);
+  };
+  if (!chosen_ && !options_.shuffle) {
+    for (auto next = next_selected(0, at); next; next = next_selected(*next + 1, at)) {
+      if (in_shard(at) && !visit(*next, at)) return;
+    }
+    return;
+  }
+  const std::optional<std::vector<std::uint64_t>> few = chosen_ ? chosen_ : few_selected();
+  const std::uint64_t count = few ? few->size() : expansion_.size();
+  const ShuffledOrder shuffled(count, round_seed(options_.seed, round));
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t place = options_.shuffle ? shuffled[i] : i;
-    const std::uint64_t index = chosen_ ? (*chosen_)[place] : place;
-    expansion_.coordinates(index, at);
-    if (selects(at) && in_shard(at) && !visit(index, at)) return;
+    if (!visit_selected(few ? (*few)[place] : place)) return;
   }
+}
+
+std::optional<std::uint64_t> CellPlan::next_selected(std::uint64_t index, Coordinates& at) const {
+  return expansion_.next_admitted(index, at, filter_ ? &*filter_ : nullptr);
+}
+
+std::optional<std::vector<std::uint64_t>> CellPlan::few_selected() const {
+  std::vector<std::uint64_t> selected;
+  Coordinates at;
+  for (auto next = next_selected(0, at); next; next = next_selected(*next + 1, at)) {
+    if (selected.size() == most_ordered_cells) return std::nullopt;
+    selected.push_back(*next);
+  }
+  return selected;
 }
 
 void CellPlan::put_coverage_first() {
@@ -182,18 +206,15 @@ std::string CellPlan::skip_reason(const Classification& classification) const {
 }
 
 void CellPlan::refuse_empty() const {
-  const auto any = [&](const auto& passes) {
+  const auto any = [&](const Filter* filter) {
     Coordinates at;
-    const std::uint64_t count = chosen_ ? chosen_->size() : expansion_.size();
-    for (std::uint64_t i = 0; i < count; ++i) {
-      expansion_.coordinates(chosen_ ? (*chosen_)[i] : i, at);
-      if (expansion_.admits(at) && passes(at)) return true;
-    }
-    return false;
+    if (!chosen_) return expansion_.next_admitted(0, at, filter).has_value();
+    return std::any_of(chosen_->begin(), chosen_->end(), [&](std::uint64_t index) {
+      expansion_.coordinates(index, at);
+      return expansion_.admits(at) && (filter == nullptr || filter->selects(at));
+    });
   };
-  if (any([&](std::span<const std::uint32_t> at) { return !filter_ || filter_->selects(at); })) {
-    return;
-  }
+  if (any(filter_ ? &*filter_ : nullptr)) return;
   const Matrix& matrix = expansion_.matrix();
   if (chosen_ && chosen_->empty()) {
     throw InputError(fmt::format(
@@ -201,14 +222,14 @@ void CellPlan::refuse_empty() const {
         "'exhaustive' lists the reasons",
         matrix.source));
   }
-  if (!any([](std::span<const std::uint32_t>) { return true; })) {
+  if (!any(nullptr)) {
     throw InputError(fmt::format("{}: include and exclude select none of the {} cells; loosen one",
                                  matrix.source, expansion_.size()));
   }
   std::string reason = "no cell passes all of its parts together";
   if (filter_->conjuncts().empty()) reason = "no cell passes it";
   for (const Filter& part : filter_->conjuncts()) {
-    if (!any([&](std::span<const std::uint32_t> at) { return part.selects(at); })) {
+    if (!any(&part)) {
       reason = fmt::format("'{}' excludes every cell", part.text());
       break;
     }

@@ -86,6 +86,10 @@ class CellPlan {
   void walk(std::uint64_t round,
             const std::function<bool(std::uint64_t, const Coordinates&)>& visit) const;
   void refuse_empty() const;
+  /// The next cell that include, exclude and the filter let in.
+  std::optional<std::uint64_t> next_selected(std::uint64_t index, Coordinates& at) const;
+  /// All of those; nothing where they are too many to keep.
+  std::optional<std::vector<std::uint64_t>> few_selected() const;
 
   Expansion expansion_;
   PlanOptions options_;

@@ -79,9 +79,9 @@ class TupleCover {
  private:
   void find_witnesses() {
     Coordinates at;
-    for (std::uint64_t index = 0; index < expansion_.size(); ++index) {
-      expansion_.coordinates(index, at);
-      if (!expansion_.admits(at)) continue;
+    for (auto next = expansion_.next_admitted(0, at); next;
+         next = expansion_.next_admitted(*next + 1, at)) {
+      const std::uint64_t index = *next;
       const Standing standing = standing_of(classifier_.classify(at));
       if (standing == Standing::unusable) continue;
       tuples_.for_each(at, [&](std::uint64_t tuple) { witnesses_[tuple].offer(index, standing); });
@@ -158,10 +158,9 @@ class TupleCover {
 std::vector<std::uint64_t> usable_cells(const Expansion& expansion, CellClassifier& classifier) {
   std::vector<std::uint64_t> cells;
   Coordinates at;
-  for (std::uint64_t index = 0; index < expansion.size(); ++index) {
-    expansion.coordinates(index, at);
-    if (!expansion.admits(at)) continue;
-    if (standing_of(classifier.classify(at)) != Standing::unusable) cells.push_back(index);
+  for (auto next = expansion.next_admitted(0, at); next;
+       next = expansion.next_admitted(*next + 1, at)) {
+    if (standing_of(classifier.classify(at)) != Standing::unusable) cells.push_back(*next);
   }
   return cells;
 }

@@ -101,4 +101,35 @@ bool Expansion::admits(std::span<const std::uint32_t> coordinates) const {
   return included && std::none_of(matrix_.exclude.begin(), matrix_.exclude.end(), selects);
 }
 
+Selection Expansion::admission(std::span<const std::uint32_t> coordinates, std::size_t known,
+                               const Filter* filter) const {
+  const auto any_of = [&](const std::vector<Filter>& filters) {
+    Selection any = Selection::none;
+    for (const Filter& one : filters) any = std::max(any, one.selection(coordinates, known));
+    return any;
+  };
+  Selection admitted = matrix_.include.empty() ? Selection::all : any_of(matrix_.include);
+  if (filter != nullptr) admitted = std::min(admitted, filter->selection(coordinates, known));
+  if (admitted == Selection::none) return admitted;
+  return std::min(admitted, opposite(any_of(matrix_.exclude)));
+}
+
+std::optional<std::uint64_t> Expansion::next_admitted(std::uint64_t index, Coordinates& out,
+                                                      const Filter* filter) const {
+  while (index < size_) {
+    coordinates(index, out);
+    if ((filter == nullptr || filter->selects(out)) && admits(out)) return index;
+    // The fewest coordinates that rule the cell out rule out all the others that share them.
+    std::size_t open = 0;
+    std::size_t closed = axes().size();
+    while (open + 1 < closed) {
+      const std::size_t known = open + (closed - open) / 2;
+      (admission(out, known, filter) == Selection::none ? closed : open) = known;
+    }
+    const std::uint64_t range = closed == 0 ? 1 : strides_[closed - 1];
+    index = (index / range + 1) * range;
+  }
+  return std::nullopt;
+}
+
 }  // namespace cgconform::matrix

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -39,12 +40,22 @@ class Expansion {
   /// True where include and exclude of the matrix let the cell in.
   bool admits(std::span<const std::uint32_t> coordinates) const;
 
+  /// The first cell from `index` on that include and exclude let in and that `filter`, where there
+  /// is one, selects; its coordinates in `out`. Whole ranges that cannot hold one are passed over,
+  /// so that a matrix costs what it selects, not what its axes multiply to.
+  std::optional<std::uint64_t> next_admitted(std::uint64_t index, Coordinates& out,
+                                             const Filter* filter = nullptr) const;
+
   /// Positions of the axes with more than one value.
   std::span<const std::size_t> varying() const { return varying_; }
   /// How many cells an axis's value spans before it changes.
   std::uint64_t stride(std::size_t axis) const { return strides_[axis]; }
 
  private:
+  /// How many of the cells that share the first `known` coordinates next_admitted() may give.
+  Selection admission(std::span<const std::uint32_t> coordinates, std::size_t known,
+                      const Filter* filter) const;
+
   Matrix matrix_;
   std::vector<std::size_t> varying_;
   std::vector<std::uint64_t> strides_;

@@ -45,6 +45,37 @@ bool Filter::selects(std::span<const std::uint32_t> coordinates) const {
   return stack[0];
 }
 
+Selection Filter::selection(std::span<const std::uint32_t> coordinates, std::size_t known) const {
+  std::array<Selection, FilterParser::maximum_depth + 1> stack{};
+  std::size_t top = 0;
+  for (const Instruction& step : program_) {
+    switch (step.operation) {
+      case Operation::test:
+        if (step.axis >= known) {
+          stack[top++] = Selection::some;
+        } else {
+          stack[top++] = step.values[coordinates[step.axis]] ? Selection::all : Selection::none;
+        }
+        break;
+      case Operation::hash_prefix:
+        stack[top++] = Selection::some;
+        break;
+      case Operation::negate:
+        stack[top - 1] = opposite(stack[top - 1]);
+        break;
+      case Operation::both:
+        --top;
+        stack[top - 1] = std::min(stack[top - 1], stack[top]);
+        break;
+      case Operation::either:
+        --top;
+        stack[top - 1] = std::max(stack[top - 1], stack[top]);
+        break;
+    }
+  }
+  return stack[0];
+}
+
 bool glob_match(std::string_view pattern, std::string_view text) {
   std::size_t p = 0;
   std::size_t t = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -12,6 +13,15 @@
 namespace cgconform::matrix {
 
 using AxisList = std::shared_ptr<const std::vector<Axis>>;
+
+/// Whether cells are selected of which some coordinates are known; ordered, so that the smaller one
+/// is the answer of `&` and the larger one that of `|`.
+enum class Selection : std::uint8_t { none, some, all };
+
+constexpr Selection opposite(Selection selection) {
+  if (selection == Selection::some) return selection;
+  return selection == Selection::none ? Selection::all : Selection::none;
+}
 
 /// A compiled expression over the axes of one matrix, such as `impl=local & pp>1 &
 /// !recompute=full`.
@@ -32,6 +42,8 @@ class Filter {
   static Filter compile(std::string_view expression, const AxisList& axes, std::string_view place);
 
   bool selects(std::span<const std::uint32_t> coordinates) const;
+  /// What can be said where only the first `known` coordinates are.
+  Selection selection(std::span<const std::uint32_t> coordinates, std::size_t known) const;
 
   /// The operands of the outermost `&`, in order; the filter itself where there is none.
   const std::vector<Filter>& conjuncts() const { return conjuncts_; }

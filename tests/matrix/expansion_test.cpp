@@ -1,13 +1,19 @@
 #include "matrix/expansion.hpp"
 
+#include <array>
 #include <map>
+#include <random>
 #include <set>
 #include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "matrix/error.hpp"
+#include "matrix/filter.hpp"
 #include "matrix/matrix.hpp"
 
 namespace cgconform::matrix {
@@ -61,6 +67,79 @@ TEST(CellIds, SurviveAFurtherAxisWhoseDefaultIsTheOldBehaviour) {
                                   "pool": ["separate", "shared"], "num_layers": [2, 6],
                                   "zone": {"a": {}, "b": {"hidden_size": 32}}},
                                   "defaults": {"num_layers": 2, "zone": "a"}})")));
+}
+
+/// An expression over the axes below, as deep as it comes.
+std::string random_expression(std::mt19937_64& random, int depth) {
+  static constexpr std::array tests{
+      "impl=local", "scope=layer,attn", "scope!=full_iteration", "vp=2",    "pp>1",
+      "pp<=2",      "model=dense",      "seq_length=8",          "072a9297"};
+  const auto part = [&] { return random_expression(random, depth - 1); };
+  switch (depth == 0 ? 0 : random() % 4) {
+    case 1:
+      return fmt::format("!({})", part());
+    case 2:
+      return fmt::format("({} & {})", part(), part());
+    case 3:
+      return fmt::format("({} | {})", part(), part());
+    default:
+      return tests[random() % tests.size()];
+  }
+}
+
+TEST(NextAdmitted, PassesOverWhatCannotBeSelectedAndOverNothingElse) {
+  std::mt19937_64 random(7);
+  std::uint64_t admitted = 0;
+  for (int round = 0; round < 300; ++round) {
+    const auto list = [&](std::uint64_t count) {
+      std::vector<std::string> texts;
+      for (std::uint64_t i = 0; i < count; ++i) texts.push_back(random_expression(random, 4));
+      return nlohmann::json(texts).dump();
+    };
+    const Expansion expansion = expand(fmt::format(
+        R"({{"name": "m", "include": {}, "exclude": {},
+             "axes": {{"impl": ["none", "local"], "scope": ["layer", "attn", "full_iteration"],
+                       "pp": [1, 2, 4], "vp": [1, 2], "model": ["dense", "moe_dropless"],
+                       "seq_length": [8, 16]}}}})",
+        list(random() % 3), list(random() % 3)));
+    const Filter filter =
+        Filter::compile(random_expression(random, 3), expansion.matrix().axes, "--filter");
+    const Filter* asked = round % 2 == 0 ? &filter : nullptr;
+    std::vector<std::uint64_t> expected;
+    Coordinates at;
+    for (std::uint64_t index = 0; index < expansion.size(); ++index) {
+      expansion.coordinates(index, at);
+      const bool selected = asked == nullptr || asked->selects(at);
+      if (selected && expansion.admits(at)) expected.push_back(index);
+    }
+    std::vector<std::uint64_t> found;
+    for (auto next = expansion.next_admitted(0, at, asked); next;
+         next = expansion.next_admitted(*next + 1, at, asked)) {
+      EXPECT_EQ(expansion.index_of(at), *next);
+      found.push_back(*next);
+    }
+    ASSERT_EQ(found, expected) << expansion.matrix().source << " in round " << round;
+    admitted += found.size();
+  }
+  EXPECT_GT(admitted, 1000U);
+}
+
+TEST(NextAdmitted, FindsFewCellsOfAProductTooLargeToWalk) {
+  std::string values = "[2";
+  for (int i = 3; i < 1000; ++i) values += fmt::format(", {}", i);
+  values += "]";
+  const Expansion expansion = expand(fmt::format(
+      R"({{"name": "m", "include": ["num_layers=17 & seq_length=31 & microbatches=5,997"],
+           "axes": {{"num_layers": {0}, "seq_length": {0}, "microbatches": {0}}}}})",
+      values));
+  Coordinates at;
+  const auto first = expansion.next_admitted(0, at);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_THAT(expansion.name(*first).id, testing::HasSubstr("microbatches=5"));
+  const auto second = expansion.next_admitted(*first + 1, at);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_THAT(expansion.name(*second).id, testing::HasSubstr("microbatches=997"));
+  EXPECT_FALSE(expansion.next_admitted(*second + 1, at).has_value());
 }
 
 TEST(Expansion, FindsEveryCellAgainByItsIdAndItsCoordinates) {

@@ -72,10 +72,11 @@ TEST(RankVote, NamesTheRankThatDiffersFromMost) {
 TEST(ExpansionAudit, CountsEveryCellOnceInAStableOrder) {
   const matrix::Expansion smoke(matrix::load_matrix("smoke"));
   std::optional<std::string> problem;
-  const ExpansionCount first = count_expansion(smoke, 1, problem);
-  const ExpansionCount again = count_expansion(smoke, 1, problem);
+  const std::uint64_t stride = smoke.size() / 5000;
+  const ExpansionCount first = count_expansion(smoke, stride, problem);
+  const ExpansionCount again = count_expansion(smoke, stride, problem);
   EXPECT_EQ(problem, std::nullopt);
-  EXPECT_EQ(first.total, smoke.size());
+  EXPECT_EQ(first.total, (smoke.size() + stride - 1) / stride);
   EXPECT_EQ(first.run + first.refused + first.skipped, first.total);
   EXPECT_GT(first.run, 0U);
   EXPECT_GT(first.refused, 0U);
@@ -86,7 +87,9 @@ TEST(ExpansionAudit, CountsEveryCellOnceInAStableOrder) {
 TEST(ExpansionAudit, SeesWhenCellsChange) {
   std::optional<std::string> problem;
   const matrix::Expansion smoke(matrix::load_matrix("smoke"));
-  EXPECT_NE(count_expansion(smoke, 1, problem).digest, count_expansion(smoke, 2, problem).digest);
+  const std::uint64_t stride = smoke.size() / 1000;
+  EXPECT_NE(count_expansion(smoke, stride, problem).digest,
+            count_expansion(smoke, stride + 1, problem).digest);
 }
 
 }  // namespace
