@@ -29,17 +29,31 @@ constexpr std::array<std::string_view, 6> launcher_prefixes{"OMPI_", "PMIX_", "P
 constexpr std::chrono::milliseconds kill_deadline{5000};
 constexpr std::chrono::microseconds wait_step{200};
 
+/// Threads keep no freed blocks, so that the size of the heap says what is held (MEM-01).
+constexpr std::string_view tunables_name = "GLIBC_TUNABLES";
+constexpr std::string_view exact_heap = "glibc.malloc.tcache_count=0";
+
+std::string with_exact_heap(std::string_view tunables) {
+  return fmt::format("{}={}{}{}", tunables_name, tunables, tunables.empty() ? "" : ":", exact_heap);
+}
+
 std::vector<std::string> worker_environment(const matrix::ProcessEnvironment& own) {
   std::vector<std::string> variables;
+  std::string tunables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable(*entry);
     const bool of_launcher =
         std::any_of(launcher_prefixes.begin(), launcher_prefixes.end(),
                     [&](std::string_view prefix) { return variable.starts_with(prefix); });
     const std::string name(variable.substr(0, variable.find('=')));
-    if (!of_launcher && !own.contains(name)) variables.emplace_back(variable);
+    if (name == tunables_name) {
+      tunables = variable.substr(name.size() + 1);
+    } else if (!of_launcher && !own.contains(name)) {
+      variables.emplace_back(variable);
+    }
   }
   for (const auto& [name, value] : own) variables.push_back(fmt::format("{}={}", name, value));
+  variables.push_back(with_exact_heap(tunables));
   return variables;
 }
 

@@ -103,6 +103,8 @@ class SyntheticLegs {
       for (std::int32_t m = 0; m < cell.config.num_microbatches; ++m) {
         add(record, ObservedQuantity::input_batch,
             {.step = step, .microbatch = m, .tensor = "tokens"});
+        add(record, ObservedQuantity::input_batch,
+            {.step = step, .microbatch = m, .tensor = "loss_mask"});
         for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
           if (request.instrumented) {
             add(record, ObservedQuantity::dropout_mask,

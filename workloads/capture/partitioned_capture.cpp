@@ -46,7 +46,7 @@ class PartitionedCapture final : public CaptureImplementation {
     if (open_ != nullptr) {
       close_part();
       open_->parts.back().read = read;
-      open_part();
+      open_part(keeper_.hash_guarded());
       return;
     }
     count_part();
@@ -146,9 +146,11 @@ class PartitionedCapture final : public CaptureImplementation {
     call_ = call;
     keeper_.ledger().open_captures(state.pool);
     context_.device().synchronize();
+    const std::uint64_t hash_before = keeper_.hash_guarded();
+    if (context_.sabotage(Sabotage::capture_executes_at_once)) run_body({}, body);
     open_ = &state;
     try {
-      open_part();
+      open_part(hash_before);
       run_body({.pool = state.pool, .capturing = true}, body);
       close_part();
     } catch (const DeviceError& error) {
@@ -169,7 +171,7 @@ class PartitionedCapture final : public CaptureImplementation {
     open_ = nullptr;
   }
 
-  void open_part() {
+  void open_part(std::uint64_t hash_before) {
     const std::size_t number = open_->parts.size();
     const std::string_view mode = call_.mode == IterationMode::training ? "training" : "validation";
     open_->parts.emplace_back();
@@ -180,7 +182,7 @@ class PartitionedCapture final : public CaptureImplementation {
                            .mode = CaptureMode::thread_local_mode,
                            .pool = open_->pool,
                            .eager_body_launches = counted ? open_->eager_launches[number] : 0},
-                          keeper_.hash_guarded());
+                          hash_before);
   }
 
   void close_part() {
