@@ -173,6 +173,9 @@ void GlooMesh::receive_from(Peer& peer) {
       if (message.header.magic != MessageHeader{}.magic) {
         throw gloo::IoException("received bytes that are no message of this program");
       }
+      // Before the next receive, which speaks to the peer and fails where it has closed its end.
+      const bool goodbye = message.header.kind == MessageKind::goodbye;
+      if (goodbye) mailbox_.mark_left(peer.rank);
       message.payload.resize(message.header.bytes);
       const std::size_t inside =
           std::min(message.payload.size(), frame_bytes - sizeof(message.header));
@@ -186,11 +189,7 @@ void GlooMesh::receive_from(Peer& peer) {
         rest->recv(peer.rank, rest_slot);
         if (!peer.wait_for_receive(*rest, without_end)) return;
       }
-      if (message.header.kind == MessageKind::goodbye) {
-        mailbox_.mark_left(peer.rank);
-      } else {
-        mailbox_.put(peer.rank, std::move(message));
-      }
+      if (!goodbye) mailbox_.put(peer.rank, std::move(message));
     }
   } catch (const std::exception& error) {
     mailbox_.mark_lost(peer.rank, error.what());
