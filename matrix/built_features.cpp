@@ -173,8 +173,29 @@ constexpr std::array feature_rows{
               return cell.config.params_dtype == ParamsDtype::bf16 ||
                      cell.config.params_dtype == ParamsDtype::fp16;
             }},
-    Feature{"fp8 and fp4", missing, missing,
-            [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none || cell.config.fp4; }},
+    Feature{"fp8", built, missing,
+            [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none; }},
+    Feature{"fp8 recipes other than delayed and tensorwise", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.fp8 != Fp8Format::none &&
+                     cell.config.fp8_recipe != Fp8Recipe::delayed &&
+                     cell.config.fp8_recipe != Fp8Recipe::tensorwise;
+            }},
+    Feature{"fp8 beside experts, Mamba layers, latent attention or images", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.fp8 != Fp8Format::none &&
+                     (has_experts(cell) || cell.config.is_hybrid_model ||
+                      cell.config.multi_latent_attention || cell.shape.image_tokens > 0);
+            }},
+    Feature{"fp8 with mlp recomputed in graphs of layers", missing, missing,
+            [](const Cell& cell) {
+              const TrainingConfig& config = cell.config;
+              return config.fp8 != Fp8Format::none && captures_by_layer(cell) &&
+                     config.recompute_granularity == RecomputeGranularity::selective &&
+                     config.recompute_modules.value_or(RecomputeModules{})
+                         .contains(RecomputeModule::mlp);
+            }},
+    Feature{"fp4", missing, missing, [](const Cell& cell) { return cell.config.fp4; }},
     Feature{"optimizer graph", built, built,
             [](const Cell& cell) { return cell.config.optimizer_cuda_graph; }},
     Feature{"optimizer graph without other graphs", missing, missing,

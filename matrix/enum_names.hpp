@@ -154,6 +154,14 @@ struct EnumNames<Fp8Recipe> {
 };
 
 template <>
+struct EnumNames<Fp8AmaxComputeAlgo> {
+  static constexpr std::array names{
+      EnumName{Fp8AmaxComputeAlgo::most_recent, "most_recent"},
+      EnumName{Fp8AmaxComputeAlgo::max, "max"},
+  };
+};
+
+template <>
 struct EnumNames<CrossEntropyFusionImpl> {
   static constexpr std::array names{
       EnumName{CrossEntropyFusionImpl::native, "native"},

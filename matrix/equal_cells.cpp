@@ -94,6 +94,15 @@ const std::vector<Collapse>& rows() {
        false,
        {"virtual_pipeline_model_parallel_size", "microbatch_group_size_per_vp_stage"},
        [](const Cell& cell, TargetDevice) { return chunks_a_stage(cell) == 1; }},
+      {"no fp8",
+       false,
+       {"fp8_recipe", "fp8_margin", "fp8_amax_history_len", "fp8_amax_compute_algo",
+        "tp_only_amax_red"},
+       [](const Cell& cell, TargetDevice) { return cell.config.fp8 == Fp8Format::none; }},
+      {"fp8 without a history of magnitudes",
+       false,
+       {"fp8_margin", "fp8_amax_history_len", "fp8_amax_compute_algo", "tp_only_amax_red"},
+       [](const Cell& cell, TargetDevice) { return cell.config.fp8_recipe != Fp8Recipe::delayed; }},
       {"one replica",
        false,
        {"bucket_size", "overlap_grad_reduce"},
@@ -175,6 +184,17 @@ void forget_absent_scopes(TrainingConfig& config) {
   if (!kept.empty()) config.cuda_graph_scope = kept;
 }
 
+void forget_unread_fp8(TrainingConfig& config) {
+  const TrainingConfig plain;
+  const bool quantised = config.fp8 != Fp8Format::none;
+  if (quantised && config.fp8_recipe == Fp8Recipe::delayed) return;
+  config.fp8_margin = plain.fp8_margin;
+  config.fp8_amax_history_len = plain.fp8_amax_history_len;
+  config.fp8_amax_compute_algo = plain.fp8_amax_compute_algo;
+  config.tp_only_amax_red = plain.tp_only_amax_red;
+  if (!quantised) config.fp8_recipe = plain.fp8_recipe;
+}
+
 void forget_graphs(Cell& cell) {
   const TrainingConfig plain;
   cell.config.cuda_graph_scope = {};
@@ -200,6 +220,7 @@ void make_canonical(Cell& cell, TargetDevice device) {
     cell.config.virtual_pipeline_model_parallel_size.reset();
     cell.config.microbatch_group_size_per_vp_stage.reset();
   }
+  forget_unread_fp8(cell.config);
   if (cell.config.data_parallel_size == 1) {
     cell.shape.bucket_size = WorkloadShape{}.bucket_size;
     cell.config.overlap_grad_reduce = TrainingConfig{}.overlap_grad_reduce;

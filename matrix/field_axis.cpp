@@ -22,6 +22,7 @@ struct FieldBounds {
 };
 
 constexpr std::string_view at_least_one = "a whole number of at least 1";
+constexpr std::string_view power = "a whole number from 0 to 63";
 constexpr std::string_view rate = "a rate from 0 to below 1";
 constexpr std::array field_bounds{
     FieldBounds{.field = "num_layers", .expected = at_least_one},
@@ -29,6 +30,8 @@ constexpr std::array field_bounds{
     FieldBounds{.field = "num_attention_heads", .expected = at_least_one},
     FieldBounds{.field = "seq_length", .expected = at_least_one},
     FieldBounds{.field = "micro_batch_size", .expected = at_least_one},
+    FieldBounds{.field = "fp8_amax_history_len", .expected = at_least_one},
+    FieldBounds{.field = "fp8_margin", .minimum = 0.0, .below = 64.0, .expected = power},
     FieldBounds{.field = "attention_dropout", .minimum = 0.0, .below = 1.0, .expected = rate},
     FieldBounds{.field = "hidden_dropout", .minimum = 0.0, .below = 1.0, .expected = rate},
 };

@@ -263,6 +263,9 @@ void read_field(const FieldValue& value, Fp8Format& out) {
 void read_field(const FieldValue& value, Fp8Recipe& out) {
   read_enum(value, out);
 }
+void read_field(const FieldValue& value, Fp8AmaxComputeAlgo& out) {
+  read_enum(value, out);
+}
 void read_field(const FieldValue& value, CrossEntropyFusionImpl& out) {
   read_enum(value, out);
 }

@@ -27,6 +27,7 @@ void read_field(const FieldValue& value, HybridPattern& out);
 void read_field(const FieldValue& value, TransformerImpl& out);
 void read_field(const FieldValue& value, Fp8Format& out);
 void read_field(const FieldValue& value, Fp8Recipe& out);
+void read_field(const FieldValue& value, Fp8AmaxComputeAlgo& out);
 void read_field(const FieldValue& value, CrossEntropyFusionImpl& out);
 void read_field(const FieldValue& value, ParamsDtype& out);
 void read_field(const FieldValue& value, OptimizerName& out);

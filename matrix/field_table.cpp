@@ -275,6 +275,10 @@ std::vector<Field> make_fields() {
       // Precision
       field<&Config::fp8>("fp8", in_precision, word, {"fp8_format"}),
       field<&Config::fp8_recipe>("fp8_recipe", in_precision, word),
+      field<&Config::fp8_margin>("fp8_margin", in_precision, integer),
+      field<&Config::fp8_amax_history_len>("fp8_amax_history_len", in_precision, integer),
+      field<&Config::fp8_amax_compute_algo>("fp8_amax_compute_algo", in_precision, word),
+      field<&Config::tp_only_amax_red>("tp_only_amax_red", in_model, boolean),
       field<&Config::fp4>("fp4", in_precision, "boolean or e2m1", {"fp4_format"}),
       field<&Config::cross_entropy_fusion_impl>("cross_entropy_fusion_impl", in_model, word),
 

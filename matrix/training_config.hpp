@@ -52,6 +52,7 @@ enum class MoeFlexDispatcherBackend : std::uint8_t { none, deepep, hybridep, ncc
 enum class TransformerImpl : std::uint8_t { local, transformer_engine, inference_optimized };
 enum class Fp8Format : std::uint8_t { none, e4m3, hybrid };
 enum class Fp8Recipe : std::uint8_t { delayed, tensorwise, mxfp8, blockwise, custom };
+enum class Fp8AmaxComputeAlgo : std::uint8_t { most_recent, max };
 enum class CrossEntropyFusionImpl : std::uint8_t { native, te };
 enum class ParamsDtype : std::uint8_t { fp32, fp64, bf16, fp16 };
 enum class OptimizerName : std::uint8_t { adam, sgd, muon };
@@ -240,6 +241,10 @@ struct TrainingConfig {
   // Precision
   Fp8Format fp8 = Fp8Format::none;
   Fp8Recipe fp8_recipe = Fp8Recipe::delayed;
+  std::int32_t fp8_margin = 0;  ///< scales are smaller by this power of two
+  std::int32_t fp8_amax_history_len = 1;
+  Fp8AmaxComputeAlgo fp8_amax_compute_algo = Fp8AmaxComputeAlgo::most_recent;
+  bool tp_only_amax_red = false;
   bool fp4 = false;
   CrossEntropyFusionImpl cross_entropy_fusion_impl = CrossEntropyFusionImpl::native;
 

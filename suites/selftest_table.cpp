@@ -10,6 +10,7 @@
 #include "suites/checks/capture_recovery.hpp"
 #include "suites/checks/communicator_ends.hpp"
 #include "suites/checks/communicator_scenarios.hpp"
+#include "suites/checks/fp8_checks.hpp"
 #include "suites/checks/memory_growth.hpp"
 #include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/random_scenarios.hpp"
@@ -153,6 +154,14 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F09", Verdict::fail_rng_recompute, "NUM-12"},
     FaultExpectation{"F11f", Verdict::fail_numeric_mismatch, "NUM-29", {"local", "full-iteration"}},
     FaultExpectation{"F11", Verdict::fail_state_frozen, "NUM-17"},
+    FaultExpectation{.id_prefix = "F12a",
+                     .verdict = Verdict::fail_fp8_state,
+                     .check_id = "NUM-14",
+                     .scenario = checks::judge_doubling_range},
+    FaultExpectation{"F12b", Verdict::fail_fp8_state, "NUM-14"},
+    FaultExpectation{"F12c", Verdict::fail_fp8_state, "NUM-15"},
+    FaultExpectation{"F12d", Verdict::fail_fp8_state, "NUM-16"},
+    FaultExpectation{"F12e", Verdict::fail_fp8_state, "NUM-06"},
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F16", Verdict::fail_truncation, "NUM-21"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
@@ -294,6 +303,11 @@ void add_controls(std::vector<SelftestRow>& rows) {
                   .kind = SelftestKind::control,
                   .statement = "random state saved and restored between eager draws and replays",
                   .scenario = checks::judge_saved_random_state,
+                  .expected = Verdict::pass});
+  rows.push_back({.id = "off/doubling-range",
+                  .kind = SelftestKind::control,
+                  .statement = "a range that doubles at every step, quantised in 8 bits",
+                  .scenario = checks::judge_doubling_range,
                   .expected = Verdict::pass});
   rows.push_back({.id = "off/masks-of-ranks",
                   .kind = SelftestKind::control,

@@ -24,6 +24,19 @@ Cell packed(Cell cell) {
   return cell;
 }
 
+/// Linear layers in 8 bits, with scales by the largest magnitudes of three steps.
+Cell quantised(Cell cell) {
+  cell.config.fp8 = matrix::Fp8Format::hybrid;
+  cell.config.fp8_amax_history_len = 3;
+  cell.config.fp8_amax_compute_algo = matrix::Fp8AmaxComputeAlgo::max;
+  return cell;
+}
+
+Cell replicated(Cell cell) {
+  cell.config.data_parallel_size = 2;
+  return cell;
+}
+
 Cell with_scope(Cell cell, matrix::CudaGraphModule module) {
   cell.config.cuda_graph_scope = {module};
   return cell;
@@ -49,6 +62,9 @@ std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
   cells.push_back({"packed", packed(pipeline), "F01e"});
   cells.push_back({"packed-iteration", packed(iteration), "F01e"});
   cells.push_back({"packed-callables", packed(callables), "F01e"});
+  cells.push_back({"fp8", quantised(local), "F12"});
+  cells.push_back({"fp8-iteration", quantised(cell_named("recompute")), "F12"});
+  cells.push_back({"fp8-callables", replicated(quantised(callables)), "F12"});
   return cells;
 }
 

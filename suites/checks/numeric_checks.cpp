@@ -11,6 +11,7 @@
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/dropout_masks.hpp"
 #include "suites/checks/families.hpp"
+#include "suites/checks/fp8_checks.hpp"
 #include "suites/checks/graphed_callables.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/checks/random_scenarios.hpp"
@@ -177,6 +178,22 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = cells_with_recompute,
                       .legs = recompute_legs,
                       .judge = judge_recompute_on_and_off},
+      CheckDefinition{.id = "NUM-14",
+                      .failure = Verdict::fail_fp8_state,
+                      .applies = graph_cells_with_delayed_scaling,
+                      .legs = compared_legs,
+                      .judge = judge_fp8_history,
+                      .scenario = judge_doubling_range},
+      CheckDefinition{.id = "NUM-15",
+                      .failure = Verdict::fail_fp8_state,
+                      .applies = graph_cells_with_delayed_scaling,
+                      .legs = graph_legs,
+                      .judge = judge_fp8_updates},
+      CheckDefinition{.id = "NUM-16",
+                      .failure = Verdict::fail_fp8_state,
+                      .applies = graph_cells_with_fp8,
+                      .legs = graph_legs,
+                      .judge = judge_weight_refreshes},
       CheckDefinition{.id = "NUM-17",
                       .failure = Verdict::fail_state_frozen,
                       .applies = graph_cells,

@@ -52,6 +52,15 @@ Cell fully_recomputed(std::string_view base) {
   return cell;
 }
 
+Cell quantised_beside_recompute() {
+  Cell cell = probe_cell("fp8-iteration");
+  cell.config.recompute_granularity = RecomputeGranularity::selective;
+  cell.config.recompute_method = RecomputeMethod::none;
+  cell.config.recompute_num_layers.reset();
+  cell.config.recompute_modules = matrix::RecomputeModules{RecomputeModule::layernorm};
+  return cell;
+}
+
 Cell recomputing(std::string_view base, RecomputeModule module) {
   Cell cell = probe_cell(base);
   cell.config.recompute_granularity = RecomputeGranularity::selective;
@@ -174,10 +183,10 @@ std::vector<Probe> configuration_probes() {
        .not_shown = "design.md says that recompute saves nothing there; no check measures it"},
       {.rule = "hz-local-lowp-te-checkpoint",
        .protects = "a checkpoint that refuses the way local runs its warm-up",
-       .not_shown = "fp8 in graphs of layers"},
+       .not_shown = "no checkpoint of Transformer Engine"},
       {.rule = "recompute-fp8-delayed",
        .protects = "the recompute scales by another history than the forward",
-       .not_shown = "no delayed scaling"},
+       .cell = quantised_beside_recompute()},
       {.rule = "gtp-local-shared-experts-lowp",
        .protects = "a checkpoint over weights that are gathered inside the graph",
        .not_shown = "no gathered weights of a tensor-parallel group"},
@@ -208,13 +217,22 @@ std::vector<Probe> configuration_probes() {
        .check_id = "NUM-17"},
       {.rule = "te-weight-caching-bool",
        .protects = "a quantised weight is not refreshed after the optimizer's step",
-       .not_shown = "no cache of quantised weights"},
+       .cell = probe_cell("fp8-callables"),
+       .switches = {Fault::f12d_weight_cache_not_announced},
+       .expected = Verdict::fail_fp8_state,
+       .check_id = "NUM-16"},
       {.rule = "fp8-amax-outside",
        .protects = "a history of maxima is reduced twice, or not at all",
-       .not_shown = "no delayed scaling"},
+       .cell = probe_cell("fp8-callables"),
+       .switches = {Fault::f12b_amax_reduced_late},
+       .expected = Verdict::fail_fp8_state,
+       .check_id = "NUM-14"},
       {.rule = "fp8-state-restored",
        .protects = "the runs that belong to a capture move the scales of training",
-       .not_shown = "no delayed scaling"},
+       .cell = probe_cell("fp8"),
+       .switches = {Fault::f12e_scaling_kept_over_warmup},
+       .expected = Verdict::fail_fp8_state,
+       .check_id = "NUM-06"},
       {.rule = "te-no-autocast-cache",
        .protects = "casts of weights that were cached at capture are read for ever",
        .not_shown = "no cache of casts"},

@@ -51,6 +51,8 @@ class StateKeeper {
   StateKeeper(LegContext& context, const Layer& layer) : context_(context) {
     keep(context.rng.states);
     for (const TensorView& grads : gradient_stretches(context.allocator(), layer)) keep(grads);
+    if (context.fault(Fault::f12e_scaling_kept_over_warmup)) return;
+    for (const TensorView& state : context.model_state) keep(state);
   }
 
   void restore() {

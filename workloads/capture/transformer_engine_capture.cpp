@@ -294,6 +294,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
   void warm_up() {
     const Buffer kept = save_rng_state(context_.stream(), context_.allocator(), default_pool,
                                        context_.rng, "keep random state over warm-up");
+    std::vector<Buffer> kept_state;
+    for (const TensorView& state : context_.model_state) {
+      kept_state.emplace_back(context_.allocator(), context_.stream(), default_pool, state.dtype,
+                              state.shape, "state of the model kept over warm-up");
+      context_.stream().copy(kept_state.back().view(), state, "keep state over warm-up");
+    }
     {
       StreamScope side(context_, *warmup_stream_);
       const std::int32_t runs = inner_warmups(
@@ -303,6 +309,11 @@ class TransformerEngineCapture final : public CaptureImplementation {
     }
     restore_rng_state(context_.stream(), context_.rng, kept.view(),
                       "restore random state after warm-up");
+    if (context_.fault(Fault::f12e_scaling_kept_over_warmup)) return;
+    for (std::size_t i = 0; i < kept_state.size(); ++i) {
+      context_.stream().copy(context_.model_state[i], kept_state[i].view(),
+                             "restore state after warm-up");
+    }
   }
 
   void warm_up_once(bool measured) {

@@ -188,6 +188,30 @@ bool scanning(const Cell& cell) {
   return graphs_hold(cell, CudaGraphModule::mamba);
 }
 
+bool quantised(const Cell& cell) {
+  return any_graph(cell) && cell.config.fp8 != matrix::Fp8Format::none;
+}
+
+bool delayed_scaling(const Cell& cell) {
+  return quantised(cell) && cell.config.fp8_recipe == matrix::Fp8Recipe::delayed;
+}
+
+bool quantised_layers(const Cell& cell) {
+  return delayed_scaling(cell) && layer_graphs(cell);
+}
+
+/// Ranks that decide on their scales together.
+bool reduced_scaling(const Cell& cell) {
+  const bool replicated = cell.config.data_parallel_size > 1 && !cell.config.tp_only_amax_red;
+  return delayed_scaling(cell) && (replicated || cell.config.tensor_model_parallel_size > 1);
+}
+
+/// A captured backward that runs linear layers again.
+bool recomputed_scaling(const Cell& cell) {
+  return delayed_scaling(cell) && full_iteration(cell) &&
+         cell.config.recompute_granularity == matrix::RecomputeGranularity::full;
+}
+
 bool scenario_only(const Cell& /*cell*/) {
   return false;
 }
@@ -201,6 +225,7 @@ constexpr std::string_view other_order =
 constexpr std::string_view frozen_random = "Random offset frozen";
 constexpr std::string_view wrong_recompute = "Recompute draws or scales differently from forward";
 constexpr std::string_view host_value = "Host value baked in";
+constexpr std::string_view scaling_state = "FP8 amax or scale does not advance, or advances twice";
 constexpr std::string_view gradient_sink = "Gradient accumulate/overwrite or sink captured wrongly";
 constexpr std::string_view truncated = "Static MoE capacity exceeded and truncated";
 constexpr std::string_view missing_edge = "Missing edge inside a graph";
@@ -309,6 +334,22 @@ constexpr std::array table{
     FaultRow{Fault::f11f_restart_forgets_step, "F11f", host_value,
              "a restart loads the state of a checkpoint and counts its steps from the start",
              any_graph},
+    FaultRow{Fault::f12a_history_roll_left_out, "F12a", scaling_state,
+             "once graphs are used the history of one linear layer does not move on",
+             delayed_scaling},
+    FaultRow{Fault::f12b_amax_reduced_late, "F12b", scaling_state,
+             "once graphs are used magnitudes are reduced over ranks after the scales that they "
+             "decide on",
+             reduced_scaling},
+    FaultRow{Fault::f12c_scales_updated_in_recompute, "F12c", scaling_state,
+             "a captured recompute moves the history on, as the end of the step does",
+             recomputed_scaling},
+    FaultRow{Fault::f12d_weight_cache_not_announced, "F12d", scaling_state,
+             "once graphs are used nothing says that weights are new, and the quantised ones stay",
+             quantised},
+    FaultRow{Fault::f12e_scaling_kept_over_warmup, "F12e", scaling_state,
+             "the runs that belong to a capture leave their magnitudes in the history",
+             quantised_layers},
     FaultRow{Fault::f14a_overwrite_instead_of_accumulate, "F14a", gradient_sink,
              "the captured backward overwrites the accumulated weight gradients", accumulating},
     FaultRow{Fault::f14b_accumulate_never_zeroed, "F14b", gradient_sink,

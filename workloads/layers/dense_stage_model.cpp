@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "matrix/layer_modules.hpp"
 #include "matrix/moe_layers.hpp"
 #include "matrix/virtual_stages.hpp"
+#include "workloads/layers/fp8_state.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/layers/model_type.hpp"
 #include "workloads/layers/moe_layer.hpp"
@@ -27,6 +29,8 @@ namespace {
 
 constexpr ParameterInit table_init{0.0F, 0.5F};
 constexpr ParameterInit head_init{0.0F, 0.2F};
+/// Of attention: queries, keys and values together, and the projection; of the MLP: both.
+constexpr std::int32_t linears_a_layer = 4;
 
 /// Numbers of the parameters outside of layers; layers follow.
 enum ParameterNumber : std::uint64_t {
@@ -104,6 +108,11 @@ class DenseStageModel final : public StageModel {
         store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     store_.defer_initialisation();
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
+    if (cell.config.fp8 != matrix::Fp8Format::none) {
+      std::int32_t layers = 0;
+      for (const matrix::VirtualStage& part : parts) layers += part.end_layer - part.first_layer;
+      fp8_.emplace(cell, layers * linears_a_layer, allocator, stream, groups.amax);
+    }
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;
     if (parts.front().first) {
@@ -135,6 +144,7 @@ class DenseStageModel final : public StageModel {
     }
   }
 
+  Fp8State* fp8() override { return fp8_ ? &*fp8_ : nullptr; }
   std::span<const ModelChunk> chunks() const override { return chunks_; }
   std::span<Layer* const> layers() const override { return layer_views_; }
   std::span<const StageParameter> parameters() const override { return parameters_; }
@@ -236,7 +246,7 @@ class DenseStageModel final : public StageModel {
     const std::uint64_t number =
         first_layer_number + static_cast<std::uint64_t>(index) * parameters_a_layer;
     const std::string name = fmt::format("layers.{}", index);
-    const ModuleParameters made_in{store_, number, tensor_};
+    const ModuleParameters made_in{store_, number, tensor_, fp8()};
     std::unique_ptr<Layer> layer;
     if (matrix::is_moe_layer(cell_, index)) {
       layer = std::make_unique<MoeTransformerLayer>(name, shape_, moe_shape(cell_, expert_group_),
@@ -257,6 +267,7 @@ class DenseStageModel final : public StageModel {
   TensorParallel tensor_;
   Communicator* expert_group_ = nullptr;
   ParameterStore store_;
+  std::optional<Fp8State> fp8_;
   Parameter token_table_;
   Parameter position_table_;
   Parameter final_norm_weight_;

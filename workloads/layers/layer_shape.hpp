@@ -8,6 +8,8 @@
 
 namespace cgconform::workloads {
 
+class Fp8State;
+
 /// Sizes and rates of a transformer layer on one micro-batch.
 struct TransformerShape {
   std::int32_t sequences = 1;
@@ -31,6 +33,7 @@ struct ModuleParameters {
   ParameterStore& store;
   std::uint64_t first_number = 0;
   TensorParallel tensor{};
+  Fp8State* fp8 = nullptr;  ///< null where linear layers are not quantised
 };
 
 constexpr ParameterInit norm_weight_init{1.0F, 0.02F};

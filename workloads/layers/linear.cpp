@@ -24,6 +24,7 @@ Linear::Linear(LinearDeclaration declaration, const ModuleParameters& made_in,
   weight_ = made_in.store.add(made.name + ".weight", {made.outputs, made.inputs},
                               weight_init(made.inputs), made_in.first_number + made.weight_number,
                               weight_shard);
+  if (made_in.fp8 != nullptr) fp8_.emplace(*made_in.fp8, weight_);
   if (!made.bias) return;
   bias_ = made_in.store.add(made.name + ".bias", {made.outputs}, bias_init,
                             made_in.first_number + made.bias_number, bias_shard);
@@ -34,6 +35,31 @@ void Linear::append_to(std::vector<Parameter>& parameters) const {
   if (declaration_.bias) parameters.push_back(bias_);
 }
 
+Buffer Linear::multiply(LayerContext& context, const TensorView& x, bool with_bias,
+                        const TensorView& residual) const {
+  if (!fp8_) {
+    return linear_forward(context, x, weight_, with_bias ? bias() : nullptr, name(), residual);
+  }
+  Buffer y = fp8_->forward(context, x, name());
+  if (with_bias) add_bias_to(context, y.view());
+  return y;
+}
+
+void Linear::add_bias_to(LayerContext& context, const TensorView& y) const {
+  if (!declaration_.bias) return;
+  add_bias(context.stream, y, bias_.weight, op_label(context, name()) + " bias");
+}
+
+Buffer Linear::multiply_backward(LayerContext& context, const TensorView& grad_output,
+                                 const TensorView& x) const {
+  if (!fp8_) return linear_backward(context, grad_output, x, weight_, bias(), name());
+  if (declaration_.bias) {
+    bias_grad(context.stream, bias_.main_grad, grad_output,
+              op_label(context, name()) + " bias backward");
+  }
+  return fp8_->backward(context, grad_output, x, name());
+}
+
 ColumnParallelLinear::ColumnParallelLinear(LinearDeclaration declaration,
                                            const ModuleParameters& made_in,
                                            const std::vector<std::int64_t>& sections)
@@ -41,12 +67,12 @@ ColumnParallelLinear::ColumnParallelLinear(LinearDeclaration declaration,
              shard_of(made_in.tensor, 0, sections)) {}
 
 Buffer ColumnParallelLinear::forward(LayerContext& context, const TensorView& x) const {
-  return linear_forward(context, x, weight(), bias(), name());
+  return multiply(context, x, true);
 }
 
 Buffer ColumnParallelLinear::backward(LayerContext& context, const TensorView& grad_output,
                                       const TensorView& x) const {
-  Buffer grad_x = linear_backward(context, grad_output, x, weight(), bias(), name());
+  Buffer grad_x = multiply_backward(context, grad_output, x);
   tensor().all_reduce(grad_x.view(), context.stream,
                       op_label(context, name()) + " backward all-reduce");
   return grad_x;
@@ -57,17 +83,16 @@ RowParallelLinear::RowParallelLinear(LinearDeclaration declaration, const Module
 
 Buffer RowParallelLinear::forward(LayerContext& context, const TensorView& x,
                                   const TensorView& residual) const {
-  if (!tensor().splits()) return linear_forward(context, x, weight(), bias(), name(), residual);
-  Buffer y = linear_forward(context, x, weight(), nullptr, name());
-  const std::string label = op_label(context, name());
-  tensor().all_reduce(y.view(), context.stream, label + " all-reduce");
-  if (bias() != nullptr) add_bias(context.stream, y.view(), bias()->weight, label + " bias");
+  if (!tensor().splits()) return multiply(context, x, true, residual);
+  Buffer y = multiply(context, x, false);
+  tensor().all_reduce(y.view(), context.stream, op_label(context, name()) + " all-reduce");
+  add_bias_to(context, y.view());
   return y;
 }
 
 Buffer RowParallelLinear::backward(LayerContext& context, const TensorView& grad_output,
                                    const TensorView& x) const {
-  return linear_backward(context, grad_output, x, weight(), bias(), name());
+  return multiply_backward(context, grad_output, x);
 }
 
 }  // namespace cgconform::workloads

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "workloads/layers/fp8_linear.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
 
@@ -31,14 +33,26 @@ class Linear {
 
   const std::string& name() const { return declaration_.name; }
   const TensorParallel& tensor() const { return tensor_; }
-  const Parameter& weight() const { return weight_; }
-  const Parameter* bias() const { return declaration_.bias ? &bias_ : nullptr; }
+  /// x weight^T, plus the bias where `with_bias` and there is one, plus `residual` where it is
+  /// valid; see `adds_residual`.
+  Buffer multiply(LayerContext& context, const TensorView& x, bool with_bias,
+                  const TensorView& residual = {}) const;
+  /// Adds the bias in place, where there is one.
+  void add_bias_to(LayerContext& context, const TensorView& y) const;
+  /// Adds the parameters' gradients and returns the gradient of x.
+  Buffer multiply_backward(LayerContext& context, const TensorView& grad_output,
+                           const TensorView& x) const;
+  /// True where `multiply` can add a residual.
+  bool adds_residual() const { return declaration_.bias && !fp8_; }
 
  private:
+  const Parameter* bias() const { return declaration_.bias ? &bias_ : nullptr; }
+
   LinearDeclaration declaration_;
   TensorParallel tensor_;
   Parameter weight_;
   Parameter bias_;
+  std::optional<Fp8Linear> fp8_;  ///< where products are in 8 bits
 };
 
 /// Every rank of the group has the whole input and gives an equal share of the outputs; the
@@ -60,8 +74,9 @@ class RowParallelLinear : public Linear {
  public:
   RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in);
 
-  /// True where `forward` can add a residual: the rank has the whole output, and a bias.
-  bool adds_residual() const { return !tensor().splits() && bias() != nullptr; }
+  /// True where `forward` can add a residual: the rank has the whole output, and a bias, and the
+  /// product is not in 8 bits.
+  bool adds_residual() const { return !tensor().splits() && Linear::adds_residual(); }
   /// A valid `residual` is added to the output.
   Buffer forward(LayerContext& context, const TensorView& x, const TensorView& residual = {}) const;
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;

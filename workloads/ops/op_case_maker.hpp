@@ -116,5 +116,7 @@ inline OperandContent random_state() {
 void add_expert_op_cases(OperandMaker& make, std::vector<OpCase>& cases);
 /// Those of Mamba layers, packed sequences and heads in groups.
 void add_variant_op_cases(OperandMaker& make, std::vector<OpCase>& cases);
+/// Those that quantise.
+void add_fp8_op_cases(OperandMaker& make, std::vector<OpCase>& cases);
 
 }  // namespace cgconform::workloads

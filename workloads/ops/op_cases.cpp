@@ -248,6 +248,7 @@ std::vector<OpCase> op_cases(DType floating, std::int64_t width) {
   add_expert_op_cases(make, cases);
   add_variant_op_cases(make, cases);
   add_optimizer_cases(make, cases);
+  add_fp8_op_cases(make, cases);
   add_verification_cases(make, cases);
   return cases;
 }

@@ -8,6 +8,7 @@
 #include "workloads/ops/embedding_and_loss.hpp"
 #include "workloads/ops/expert_rows.hpp"
 #include "workloads/ops/fill.hpp"
+#include "workloads/ops/fp8.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/head_groups.hpp"
 #include "workloads/ops/layer_norm.hpp"
@@ -20,7 +21,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 61> table{
+  static constexpr std::array<const OpDeclaration*, 67> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -78,6 +79,12 @@ std::span<const OpDeclaration* const> op_table() {
       &unscale_gradients_op,
       &update_loss_scale_op,
       &copies_op,
+      &fp8_quantise_op,
+      &fp8_quantise_weight_op,
+      &fp8_current_scale_op,
+      &fp8_update_scales_op,
+      &fp8_gemm_op,
+      &fp8_gemm_accumulate_op,
       &checksum_op,
       &checksums_op,
       &compare_op,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "matrix/virtual_stages.hpp"
+#include "workloads/layers/fp8_state.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -71,7 +72,14 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
         break;
     }
   }
-  if (training) reduction_.finish();
+  if (!training) return;
+  reduction_.finish();
+  if (Fp8State* fp8 = model_.fp8()) fp8->end_step(context_.stream(), graph_faults());
+}
+
+const FaultSwitches& Iteration::graph_faults() const {
+  const bool on = mode_.capturing || implementation_->captured();
+  return on ? context_.environment.faults : no_faults_;
 }
 
 bool Iteration::observes_layers() const {
@@ -121,6 +129,9 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
   const std::int32_t microbatch = pass.microbatch;
   const ModelChunk& part = chunk(pass);
   const DeviceBatch& batch = batches_.batch(call.mode, microbatch);
+  if (Fp8State* fp8 = model_.fp8()) {
+    fp8->begin_microbatch(context_.stream(), microbatch, graph_faults());
+  }
   if (part.first) {
     LayerContext context = context_for(call, microbatch, "embedding");
     flight.input = model_.embed(context, {batch.tokens, batch.images});

@@ -55,6 +55,8 @@ class Iteration {
   void read_loss(const TensorView& loss, std::int32_t step, std::int32_t microbatch);
   /// Layer tensors are seen wherever layers are called outside graphs, and in instrumented legs.
   bool observes_layers() const;
+  /// The faults of steps that are captured, or that follow a capture.
+  const FaultSwitches& graph_faults() const;
   /// Nothing more happens to the micro-batch in this chunk.
   void finish(const Pass& pass);
   const ModelChunk& chunk(const Pass& pass) const {

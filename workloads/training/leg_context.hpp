@@ -82,6 +82,9 @@ struct LegContext {
   LaunchLedger* launches = nullptr;  ///< null where launches concern no other rank
   Stream* side = nullptr;   ///< the current stream where it is not the main one, see StreamScope
   TensorView loss_scale{};  ///< in device memory; invalid where the loss is not scaled
+  /// What passes through layers change beside gradients and the random state. Extra passes put it
+  /// back.
+  std::vector<TensorView> model_state{};
 
   Device& device() const { return environment.device; }
   /// The stream on which layers run.

@@ -24,7 +24,18 @@ ParallelGroups::ParallelGroups(const matrix::Cell& cell, Communicator* gang) {
   }
   if (replicas > 1) replicas_ = keep(gang->split(stage_ * parts + tensor_rank_, "replicas"));
   if (parts > 1) tensor_ = keep(gang->split(stage_ * replicas + replica_, "tensor parallel"));
+  if (cell.config.fp8 != matrix::Fp8Format::none) join_scaling(cell, *gang);
   spread_experts(cell, *gang);
+}
+
+void ParallelGroups::join_scaling(const matrix::Cell& cell, Communicator& gang) {
+  if (replicas_ == nullptr || cell.config.tp_only_amax_red) {
+    amax_ = tensor_;
+  } else if (tensor_ == nullptr) {
+    amax_ = replicas_;
+  } else {
+    amax_ = pipeline_ == nullptr ? &gang : keep(gang.split(stage_, "stage"));
+  }
 }
 
 void ParallelGroups::spread_experts(const matrix::Cell& cell, Communicator& gang) {
@@ -44,7 +55,7 @@ void ParallelGroups::spread_experts(const matrix::Cell& cell, Communicator& gang
 std::vector<Communicator*> ParallelGroups::all() const {
   std::vector<Communicator*> groups;
   for (Communicator* group :
-       {pipeline_, pipeline_gradients_, replicas_, tensor_, expert_, expert_replicas_}) {
+       {pipeline_, pipeline_gradients_, replicas_, tensor_, expert_, expert_replicas_, amax_}) {
     const bool known = std::find(groups.begin(), groups.end(), group) != groups.end();
     if (group != nullptr && !known) groups.push_back(group);
   }

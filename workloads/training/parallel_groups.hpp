@@ -33,6 +33,9 @@ class ParallelGroups {
   Communicator* expert() const { return expert_; }
   /// The ranks that hold the same experts; null where there is one.
   Communicator* expert_replicas() const { return expert_replicas_; }
+  /// The ranks that decide on scales of 8-bit layers together: all of the stage, or with
+  /// `tp_only_amax_red` those of `tensor`; null where there is one.
+  Communicator* amax() const { return amax_; }
   /// Each communicator of the above once.
   std::vector<Communicator*> all() const;
   /// Those whose ranks run one layer together.
@@ -40,6 +43,7 @@ class ParallelGroups {
 
  private:
   Communicator* keep(std::unique_ptr<Communicator> made);
+  void join_scaling(const matrix::Cell& cell, Communicator& gang);
   void spread_experts(const matrix::Cell& cell, Communicator& gang);
 
   int stage_ = 0;
@@ -52,6 +56,7 @@ class ParallelGroups {
   Communicator* tensor_ = nullptr;
   Communicator* expert_ = nullptr;
   Communicator* expert_replicas_ = nullptr;
+  Communicator* amax_ = nullptr;
 };
 
 }  // namespace cgconform::workloads

@@ -13,6 +13,8 @@
 
 namespace cgconform::workloads {
 
+class Fp8State;
+
 /// What of a model a parameter belongs to.
 enum class ModelPart : std::uint8_t { embedding, layer, head };
 
@@ -51,6 +53,9 @@ class StageModel {
   virtual std::span<const StageParameter> parameters() const = 0;
   /// All parameters in chunks of memory, in the same order.
   virtual std::span<const ParameterChunk> parameter_chunks() const = 0;
+
+  /// What linear layers in 8 bits keep; null where there are none.
+  virtual Fp8State* fp8() { return nullptr; }
 
   /// First chunk: hidden states of the input, [tokens, hidden].
   virtual Buffer embed(LayerContext& context, const ModelInput& input) = 0;
@@ -98,6 +103,7 @@ class StageOptimizer {
 struct LayerGroups {
   Communicator* tensor = nullptr;
   Communicator* expert = nullptr;
+  Communicator* amax = nullptr;  ///< over which magnitudes of 8-bit layers are reduced
 };
 
 /// The cell's model on pipeline stage `stage`; parameters are a function of `seed` and of their

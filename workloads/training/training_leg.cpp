@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/layers/fp8_state.hpp"
 #include "workloads/ops/dropout.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
@@ -33,9 +34,9 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
            {.stage = groups_.stage(),
             .tensor_rank = groups_.tensor_rank(),
             .expert_rank = groups_.expert() == nullptr ? 0 : groups_.expert()->rank()}),
-      model_(make_stage_model(cell, environment.seed, groups_.stage(), *memory.allocator,
-                              *memory.main,
-                              {.tensor = groups_.tensor(), .expert = groups_.expert()})),
+      model_(make_stage_model(
+          cell, environment.seed, groups_.stage(), *memory.allocator, *memory.main,
+          {.tensor = groups_.tensor(), .expert = groups_.expert(), .amax = groups_.amax()})),
       optimizer_(
           make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main, environment.gang)),
       context_{cell, request, environment, plan, memory, rng_.state(), recorder_, clock, record},
@@ -69,6 +70,11 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
     keeper_.ledger().add_long_lived(tensor);
   }
   list_observed_parts();
+  if (const Fp8State* fp8 = model_->fp8()) {
+    context_.model_state.push_back(fp8->memory());
+    keeper_.guard("fp8 state", fp8->memory());
+    for (const TensorView& tensor : fp8->tensors()) keeper_.ledger().add_long_lived(tensor);
+  }
   keeper_.guard("token count", metrics_.token_count());
   keeper_.ledger().add_long_lived(metrics_.token_count());
 }
@@ -241,6 +247,11 @@ void TrainingLeg::observe_state(std::int32_t step) {
   recorder_.observe_parts(ObservedQuantity::optimizer_state, step, optimizer_state_, state_chunks_);
   recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = "learning_rate"},
                     optimizer_->scalars().learning_rate);
+  if (const Fp8State* fp8 = model_->fp8()) {
+    for (const auto& [name, tensor] : fp8->state()) {
+      recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = name}, tensor);
+    }
+  }
   metrics_.observe(step);
   recorder_.observe(ObservedQuantity::rng_state, {.step = step, .tensor = "rng_state"},
                     context_.rng.states);

@@ -6,6 +6,7 @@ std::vector<TensorView> TrainingLeg::checkpoint_tensors() const {
   std::vector<TensorView> tensors;
   for (const ParameterChunk& chunk : model_->parameter_chunks()) tensors.push_back(chunk.weights);
   for (const auto& [name, tensor] : optimizer_->state()) tensors.push_back(tensor);
+  for (const TensorView& state : context_.model_state) tensors.push_back(state);
   tensors.push_back(context_.rng.states);
   tensors.push_back(metrics_.token_count());
   return tensors;

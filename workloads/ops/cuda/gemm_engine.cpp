@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 constexpr std::uint32_t largest_alignment = 256;
+constexpr std::pair first_fp8_capability{8, 9};
+/// Extents of products in 8 bits are multiples of it.
+constexpr std::int32_t fp8_extent = 16;
 
 void check_blas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
@@ -42,19 +45,20 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
+cudaDataType_t data_type(EightBitFormat format) {
+  return format == EightBitFormat::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
 /// Types of the operands of a product; it is summed up, and scaled, in fp64 or fp32.
 struct Types {
-  cudaDataType_t operand;
+  cudaDataType_t a;
+  cudaDataType_t b;
   cudaDataType_t result;
-  cudaDataType_t scale;
-  cublasComputeType_t compute;
-};
 
-Types types_of(DType operand, DType result) {
-  const bool wide = operand == DType::fp64;
-  return {data_type(operand), data_type(result), wide ? CUDA_R_64F : CUDA_R_32F,
-          wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F};
-}
+  bool wide() const { return a == CUDA_R_64F; }
+  cudaDataType_t scale() const { return wide() ? CUDA_R_64F : CUDA_R_32F; }
+  cublasComputeType_t compute() const { return wide() ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F; }
+};
 
 bool has_bias(GemmEpilogue epilogue) {
   return epilogue == GemmEpilogue::bias || epilogue == GemmEpilogue::residual_and_bias;
@@ -76,7 +80,7 @@ std::uint32_t alignment_of(const void* pointer) {
 class Description {
  public:
   Description(const GemmParams& params, const Types& types, GemmEpilogue epilogue) {
-    check_blas(cublasLtMatmulDescCreate(&operation_, types.compute, types.scale),
+    check_blas(cublasLtMatmulDescCreate(&operation_, types.compute(), types.scale()),
                "cublasLtMatmulDescCreate");
     const cublasOperation_t first = params.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = params.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -85,10 +89,10 @@ class Description {
     if (has_bias(epilogue)) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     }
-    b_ = params.transpose_b ? layout(types.operand, params.k, params.n, params.batch)
-                            : layout(types.operand, params.n, params.k, params.batch);
-    a_ = params.transpose_a ? layout(types.operand, params.m, params.k, params.batch)
-                            : layout(types.operand, params.k, params.m, params.batch);
+    b_ = params.transpose_b ? layout(types.b, params.k, params.n, params.batch)
+                            : layout(types.b, params.n, params.k, params.batch);
+    a_ = params.transpose_a ? layout(types.a, params.m, params.k, params.batch)
+                            : layout(types.a, params.k, params.m, params.batch);
     c_ = layout(types.result, params.n, params.m, params.batch);
   }
   ~Description() {
@@ -102,6 +106,12 @@ class Description {
 
   /// The vector that the bias epilogue adds; as long as a column of the transposed product.
   void set_bias(const void* bias) { set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+  /// What both operands are multiplied by, in device memory. The first operand is b.
+  void set_scales(const void* of_a, const void* of_b) {
+    set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_b);
+    set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
+  }
 
   cublasLtMatmulDesc_t operation() const { return operation_; }
   cublasLtMatrixLayout_t a() const { return a_; }
@@ -170,6 +180,13 @@ struct GemmAlgorithms::Plan {
 
 GemmAlgorithms::GemmAlgorithms() {
   check_blas(cublasLtCreate(&handle_), "cublasLtCreate");
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  CGCONFORM_CUDA_TRY(cudaGetDevice(&device));
+  CGCONFORM_CUDA_TRY(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  CGCONFORM_CUDA_TRY(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+  multiplies_fp8_ = std::pair{major, minor} >= first_fp8_capability;
 }
 GemmAlgorithms::~GemmAlgorithms() {
   plans_.clear();
@@ -196,8 +213,8 @@ void* GemmAlgorithms::take_workspace() {
 bool GemmAlgorithms::Key::operator==(const Key& other) const {
   const auto of = [](const Key& key) {
     const GemmParams& p = key.params;
-    return std::tuple{p.batch,       p.m,         p.n,        p.k,          p.transpose_a,
-                      p.transpose_b, key.operand, key.result, key.epilogue, key.alignment};
+    return std::tuple{p.batch, p.m,   p.n,        p.k,          p.transpose_a, p.transpose_b,
+                      key.a,   key.b, key.result, key.epilogue, key.alignment};
   };
   return of(*this) == of(other);
 }
@@ -212,7 +229,7 @@ std::size_t GemmAlgorithms::KeyHash::operator()(const Key& key) const {
   const GemmParams& params = key.params;
   for (const int extent : {params.batch, params.m, params.n, params.k}) add(extent);
   add((params.transpose_a ? 2 : 0) + (params.transpose_b ? 1 : 0));
-  for (const DType type : {key.operand, key.result}) add(static_cast<unsigned>(type));
+  for (const cudaDataType_t type : {key.a, key.b, key.result}) add(static_cast<unsigned>(type));
   add(static_cast<unsigned>(key.epilogue));
   add(key.alignment);
   return hash;
@@ -222,7 +239,7 @@ GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key) {
   std::unique_ptr<Plan>& plan = plans_[key];
   if (!plan) {
     std::unique_ptr<Plan> made(
-        new Plan{{key.params, types_of(key.operand, key.result), key.epilogue}});
+        new Plan{{key.params, Types{key.a, key.b, key.result}, key.epilogue}});
     made->algorithm = choose(handle_, made->description, key.alignment);
     plan = std::move(made);
   }
@@ -257,39 +274,65 @@ void* GemmEngine::scratch(std::int64_t bytes, cudaStream_t stream) {
   return workspace(stream);
 }
 
+void GemmEngine::launch(GemmAlgorithms::Plan& plan, const void* alpha, const void* beta,
+                        const GemmOperands& operands, cudaStream_t stream) {
+  const void* added = operands.residual.valid() ? operands.residual.data : operands.c.data;
+  check_blas(
+      cublasLtMatmul(algorithms_->handle_, plan.description.operation(), alpha, operands.b.data,
+                     plan.description.b(), operands.a.data, plan.description.a(), beta, added,
+                     plan.description.c(), operands.c.data, plan.description.c(), &plan.algorithm,
+                     workspace(stream), workspace_bytes, stream),
+      "cublasLtMatmul");
+}
+
 void GemmEngine::multiply(const GemmParams& params, const GemmOperands& operands,
                           GemmEpilogue epilogue, cudaStream_t stream) {
-  const TensorView& c = operands.c;
-  const TensorView& a = operands.a;
-  const TensorView& b = operands.b;
-  const TensorView& bias = operands.bias;
-  const TensorView& residual = operands.residual;
   GemmAlgorithms::Key key{.params = params,
-                          .operand = a.dtype,
-                          .result = c.dtype,
+                          .a = data_type(operands.a.dtype),
+                          .b = data_type(operands.a.dtype),
+                          .result = data_type(operands.c.dtype),
                           .epilogue = epilogue,
                           .alignment = largest_alignment};
-  for (const TensorView* operand : {&c, &a, &b, &bias, &residual}) {
+  for (const TensorView* operand :
+       {&operands.c, &operands.a, &operands.b, &operands.bias, &operands.residual}) {
     if (operand->valid()) key.alignment = std::min(key.alignment, alignment_of(operand->data));
   }
   GemmAlgorithms::Plan& plan = algorithms_->plan(key);
-  if (has_bias(epilogue)) plan.description.set_bias(bias.data);
-  const void* added = residual.valid() ? residual.data : c.data;
-  const auto call = [&](const void* alpha, const void* beta) {
-    check_blas(cublasLtMatmul(algorithms_->handle_, plan.description.operation(), alpha, b.data,
-                              plan.description.b(), a.data, plan.description.a(), beta, added,
-                              plan.description.c(), c.data, plan.description.c(), &plan.algorithm,
-                              workspace(stream), workspace_bytes, stream),
-               "cublasLtMatmul");
-  };
+  if (has_bias(epilogue)) plan.description.set_bias(operands.bias.data);
   const float beta = adds_matrix(epilogue) ? 1.0F : 0.0F;
-  if (a.dtype == DType::fp64) {
+  if (operands.a.dtype == DType::fp64) {
     const double wide_alpha = params.alpha;
     const double wide_beta = beta;
-    call(&wide_alpha, &wide_beta);
+    launch(plan, &wide_alpha, &wide_beta, operands, stream);
   } else {
-    call(&params.alpha, &beta);
+    launch(plan, &params.alpha, &beta, operands, stream);
   }
+}
+
+bool GemmEngine::multiplies(const Fp8GemmParams& params, DType result) const {
+  const bool both_wide =
+      params.format_a == EightBitFormat::e5m2 && params.format_b == EightBitFormat::e5m2;
+  return algorithms_->multiplies_fp8() && result != DType::fp64 && !both_wide &&
+         params.m % fp8_extent == 0 && params.n % fp8_extent == 0 && params.k % fp8_extent == 0;
+}
+
+void GemmEngine::multiply(const Fp8GemmParams& params, const Fp8Operands& operands,
+                          bool accumulates, cudaStream_t stream) {
+  GemmAlgorithms::Key key{
+      .params = {.m = params.m, .n = params.n, .k = params.k, .transpose_b = true},
+      .a = data_type(params.format_a),
+      .b = data_type(params.format_b),
+      .result = data_type(operands.c.dtype),
+      .epilogue = accumulates ? GemmEpilogue::accumulate : GemmEpilogue::none,
+      .alignment = largest_alignment};
+  for (const TensorView* operand : {&operands.c, &operands.a, &operands.b}) {
+    key.alignment = std::min(key.alignment, alignment_of(operand->data));
+  }
+  GemmAlgorithms::Plan& plan = algorithms_->plan(key);
+  plan.description.set_scales(operands.descale_a.data, operands.descale_b.data);
+  const float alpha = 1.0F;
+  const float beta = accumulates ? 1.0F : 0.0F;
+  launch(plan, &alpha, &beta, {.c = operands.c, .a = operands.a, .b = operands.b}, stream);
 }
 
 void gemm(const OpCall& call, const LaunchContext& context) {

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "workloads/device/tensor.hpp"
+#include "workloads/ops/fp8.hpp"
 #include "workloads/ops/gemm.hpp"
 
 namespace cgconform::workloads::cuda {
@@ -27,6 +28,15 @@ struct GemmOperands {
   TensorView residual{};
 };
 
+/// The operands of a product in 8 bits. Scales are scalars in device memory.
+struct Fp8Operands {
+  TensorView c;
+  TensorView a;
+  TensorView b;
+  TensorView descale_a;
+  TensorView descale_b;
+};
+
 /// cuBLASLt handle and the algorithm chosen for each key, shared by the streams of a device, so
 /// that eager and captured runs multiply by the same algorithm.
 class GemmAlgorithms {
@@ -40,8 +50,9 @@ class GemmAlgorithms {
   friend class GemmEngine;
   struct Key {
     GemmParams params;
-    DType operand = DType::fp32;  ///< type of a and b
-    DType result = DType::fp32;
+    cudaDataType_t a = CUDA_R_32F;
+    cudaDataType_t b = CUDA_R_32F;
+    cudaDataType_t result = CUDA_R_32F;
     GemmEpilogue epilogue = GemmEpilogue::none;
     std::uint32_t alignment = 0;  ///< bytes
 
@@ -54,11 +65,13 @@ class GemmAlgorithms {
   struct Plan;
 
   Plan& plan(const Key& key);
+  bool multiplies_fp8() const { return multiplies_fp8_; }
   void* take_workspace();
   /// Work that uses it must have ended.
   void give_back(void* workspace) { idle_workspaces_.push_back(workspace); }
 
   cublasLtHandle_t handle_ = nullptr;
+  bool multiplies_fp8_ = false;  ///< the device has tensor cores for 8-bit floats
   std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> plans_;
   std::vector<void*> idle_workspaces_;  ///< of streams that are gone
 };
@@ -76,12 +89,21 @@ class GemmEngine {
   /// c = alpha * op(a) op(b), finished by the epilogue. Throws DeviceError where cuBLASLt refuses.
   void multiply(const GemmParams& params, const GemmOperands& operands, GemmEpilogue epilogue,
                 cudaStream_t stream);
+  /// c = a b^T * scales of both, or adds it to c, in 8 bits. Throws DeviceError where cuBLASLt
+  /// refuses; see `multiplies`.
+  void multiply(const Fp8GemmParams& params, const Fp8Operands& operands, bool accumulates,
+                cudaStream_t stream);
+  /// True where the device has units for such a product. It depends on nothing but type and
+  /// extents, so that all runs of it multiply alike.
+  bool multiplies(const Fp8GemmParams& params, DType result) const;
   /// At least `bytes` of the stream's workspace, for a kernel that runs to its end before the next
   /// call on the stream. Throws DeviceError where the workspace is smaller.
   void* scratch(std::int64_t bytes, cudaStream_t stream);
 
  private:
   void* workspace(cudaStream_t stream);
+  void launch(GemmAlgorithms::Plan& plan, const void* alpha, const void* beta,
+              const GemmOperands& operands, cudaStream_t stream);
 
   std::shared_ptr<GemmAlgorithms> algorithms_;
   void* workspace_ = nullptr;

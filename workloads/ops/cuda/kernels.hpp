@@ -15,16 +15,18 @@
                   cross_entropy_forward) apply(cross_entropy_backward) apply(sgd_step)             \
                   apply(adam_step) apply(advance_step) apply(top_k_router_forward) apply(          \
                       top_k_router_backward) apply(count_load) apply(load_balancing_loss)          \
-                      apply(load_gradient) apply(jitter_forward) apply(multiply)                   \
-                          apply(assign_slots) apply(dispatch_rows) apply(combine_rows) apply(      \
-                              combine_weights_backward) apply(checksum) apply(compare)             \
-                              apply(causal_convolution_forward) apply(causal_convolution_backward) \
-                                  apply(selective_scan_forward) apply(selective_scan_backward)     \
-                                      apply(gate_forward) apply(gate_backward)                     \
-                                          apply(packed_softmax_forward) apply(take_heads)          \
-                                              apply(merge_head_groups) apply(split_parts)          \
-                                                  apply(fill_normal_parts) apply(compare_pairs)    \
-                                                      apply(checksums) apply(copies)
+                      apply(load_gradient) apply(jitter_forward) apply(multiply) apply(            \
+                          assign_slots) apply(dispatch_rows) apply(combine_rows)                   \
+                          apply(combine_weights_backward) apply(checksum) apply(compare) apply(    \
+                              causal_convolution_forward) apply(causal_convolution_backward)       \
+                              apply(selective_scan_forward) apply(selective_scan_backward) apply(  \
+                                  gate_forward) apply(gate_backward) apply(packed_softmax_forward) \
+                                  apply(take_heads) apply(merge_head_groups) apply(split_parts)    \
+                                      apply(fill_normal_parts) apply(compare_pairs)                \
+                                          apply(checksums) apply(copies) apply(fp8_quantise)       \
+                                              apply(fp8_quantise_weight) apply(fp8_current_scale)  \
+                                                  apply(fp8_update_scales) apply(fp8_gemm)         \
+                                                      apply(fp8_gemm_accumulate)
 
 /// Each enqueues its op on the context's stream. None synchronises with the host, and none depends
 /// on the order in which threads run: float atomics are not used.

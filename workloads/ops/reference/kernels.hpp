@@ -75,6 +75,14 @@ void unscale_gradients(const OpCall& call);
 void update_loss_scale(const OpCall& call);
 
 void copies(const OpCall& call);
+
+void fp8_quantise(const OpCall& call);
+void fp8_quantise_weight(const OpCall& call);
+void fp8_current_scale(const OpCall& call);
+void fp8_update_scales(const OpCall& call);
+void fp8_gemm(const OpCall& call);
+void fp8_gemm_accumulate(const OpCall& call);
+
 void checksum(const OpCall& call);
 void checksums(const OpCall& call);
 void compare(const OpCall& call);

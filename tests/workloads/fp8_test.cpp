@@ -1,0 +1,405 @@
+#include "workloads/ops/fp8.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/workloads/model_fixture.hpp"
+#include "tests/workloads/pipeline_legs.hpp"
+#include "workloads/layers/fp8_linear.hpp"
+
+namespace cgconform::workloads::test {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::Fp8Format;
+using matrix::Fp8Recipe;
+
+const FaultSwitches no_faults;
+constexpr std::array formats{EightBitFormat::e4m3, EightBitFormat::e5m2};
+
+/// The value of a code by the formulas of the OCP specification, in double.
+double specified_value(int code, EightBitFormat format) {
+  const bool e4m3 = format == EightBitFormat::e4m3;
+  const int mantissas = e4m3 ? 8 : 4;
+  const double bias = e4m3 ? 7.0 : 15.0;
+  const double sign = code >= 128 ? -1.0 : 1.0;
+  const int exponent = code % 128 / mantissas;
+  const double fraction = static_cast<double>(code % mantissas) / mantissas;
+  if (e4m3 && code % 128 == 127) return std::nan("");
+  if (!e4m3 && exponent == 31) return fraction == 0.0 ? sign * HUGE_VAL : std::nan("");
+  if (exponent == 0) return sign * std::pow(2.0, 1.0 - bias) * fraction;
+  return sign * std::pow(2.0, exponent - bias) * (1.0 + fraction);
+}
+
+/// The finite code nearest to `value`, by looking at all; of two, the even one.
+int nearest_code(double value, EightBitFormat format) {
+  int nearest = std::signbit(value) ? 128 : 0;
+  for (int code = nearest; code < nearest + 128; ++code) {
+    const double distance = std::abs(specified_value(code, format) - value);
+    const double least = std::abs(specified_value(nearest, format) - value);
+    if (distance < least || (distance == least && code % 2 == 0)) nearest = code;
+    if (code % 128 == 127) break;
+  }
+  return nearest;
+}
+
+TEST(EightBits, HaveTheValuesOfTheSpecification) {
+  for (const EightBitFormat format : formats) {
+    for (int code = 0; code < 256; ++code) {
+      const double expected = specified_value(code, format);
+      const double value = eight_bit::value_of(static_cast<std::uint8_t>(code), format);
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(value)) << code;
+      } else {
+        EXPECT_EQ(value, expected) << code;
+        EXPECT_EQ(std::signbit(value), code >= 128) << code;
+      }
+    }
+  }
+  EXPECT_EQ(eight_bit::value_of(0x7E, EightBitFormat::e4m3), 448.0F);
+  EXPECT_EQ(eight_bit::value_of(0x7B, EightBitFormat::e5m2), 57344.0F);
+}
+
+TEST(EightBits, OfEveryFiniteNumberAreItsOwn) {
+  for (const EightBitFormat format : formats) {
+    for (int code = 0; code < 256; ++code) {
+      const double value = specified_value(code, format);
+      if (!std::isfinite(value)) continue;
+      EXPECT_EQ(eight_bit::bits_of(static_cast<float>(value), format), code);
+    }
+  }
+}
+
+TEST(EightBits, AreTheNearestNumberAndOfTwoTheEvenOne) {
+  std::mt19937_64 random(5);
+  std::uniform_real_distribution<float> mantissa(-1.0F, 1.0F);
+  for (const EightBitFormat format : formats) {
+    std::vector<float> numbers;
+    for (int code = 0; code < 255; ++code) {
+      const double value = specified_value(code, format);
+      const double next = specified_value(code + 1, format);
+      if (!std::isfinite(value) || !std::isfinite(next) || code == 127) continue;
+      const auto middle = static_cast<float>((value + next) / 2.0);
+      for (const float towards : {0.0F, 2.0F * middle}) {
+        numbers.push_back(std::nextafter(middle, towards));
+      }
+      numbers.push_back(middle);
+    }
+    const int most = format == EightBitFormat::e4m3 ? 8 : 15;
+    for (int i = 0; i < 2000; ++i) {
+      numbers.push_back(std::ldexp(mantissa(random), most - i % 32));
+    }
+    for (const float number : numbers) {
+      EXPECT_EQ(eight_bit::bits_of(number, format), nearest_code(number, format)) << number;
+    }
+  }
+}
+
+TEST(EightBits, SaturateAndKeepWhatIsNoNumber) {
+  for (const EightBitFormat format : formats) {
+    const float largest = eight_bit::layout_of(format).largest;
+    EXPECT_EQ(eight_bit::value_of(eight_bit::bits_of(1e30F, format), format), largest);
+    EXPECT_EQ(eight_bit::value_of(eight_bit::bits_of(-HUGE_VALF, format), format), -largest);
+    EXPECT_TRUE(std::isnan(eight_bit::value_of(eight_bit::bits_of(std::nanf(""), format), format)));
+    EXPECT_EQ(eight_bit::bits_of(-0.0F, format), 0x80);
+  }
+}
+
+matrix::Cell fp8_cell(CudaGraphImpl impl, Fp8Format format, Fp8Recipe recipe) {
+  matrix::Cell cell = testing::small_cell(impl);
+  cell.config.params_dtype = matrix::ParamsDtype::bf16;
+  cell.config.bf16 = true;
+  cell.config.fp8 = format;
+  cell.config.fp8_recipe = recipe;
+  cell.config.fp8_amax_history_len = 3;
+  cell.config.fp8_amax_compute_algo = matrix::Fp8AmaxComputeAlgo::max;
+  return cell;
+}
+
+/// x scaled, rounded to 8 bits and scaled back, in double.
+std::vector<double> rounded(const std::vector<double>& x, double scale, EightBitFormat format) {
+  std::vector<double> result;
+  for (const double value : x) {
+    const float scaled = static_cast<float>(value) * static_cast<float>(scale);
+    result.push_back(
+        static_cast<double>(eight_bit::value_of(eight_bit::bits_of(scaled, format), format)) /
+        scale);
+  }
+  return result;
+}
+
+double largest_of(const std::vector<double>& values) {
+  double largest = 0.0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+/// Sum over i of a[row, i] * b[i, column], where either may be given transposed.
+double product(const std::vector<double>& a, std::int64_t stride_row, std::int64_t stride_i,
+               const std::vector<double>& b, std::int64_t stride_b_i, std::int64_t stride_column,
+               std::int64_t row, std::int64_t column, std::int64_t count) {
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    sum += a[static_cast<std::size_t>(row * stride_row + i * stride_i)] *
+           b[static_cast<std::size_t>(i * stride_b_i + column * stride_column)];
+  }
+  return sum;
+}
+
+class Fp8LinearShapes : public ::testing::TestWithParam<std::uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Random, Fp8LinearShapes, ::testing::Range<std::uint64_t>(0, 8));
+
+TEST_P(Fp8LinearShapes, MultiplyWhatWasRoundedForwardAndBackward) {
+  LayerFixture f;
+  Random random(GetParam());
+  const std::int64_t rows = random_extent(random, 1, 7);
+  const std::int64_t in = random_extent(random, 1, 9);
+  const std::int64_t out = random_extent(random, 1, 9);
+  const bool hybrid = random() % 2 == 0;
+  const auto cell = fp8_cell(CudaGraphImpl::none, hybrid ? Fp8Format::hybrid : Fp8Format::e4m3,
+                             Fp8Recipe::tensorwise);
+  Fp8State state(cell, 1, f.allocator, *f.stream, nullptr);
+  const auto numbers = [&](const Shape& shape) { return random_tensor<float>(random, shape); };
+  const Buffer weight = f.put(numbers({out, in}));
+  const Buffer main_grad = f.put(HostTensor<float>(Shape{out, in}, 0.0F));
+  const Fp8Linear linear(state, {"weight", weight.view(), main_grad.view()});
+  const Buffer x = f.put(numbers({rows, in}));
+  const Buffer grad = f.put(numbers({rows, out}));
+  LayerContext context = f.context();
+  const Buffer y = linear.forward(context, x.view(), "linear");
+  const Buffer grad_x = linear.backward(context, grad.view(), x.view(), "linear");
+
+  const EightBitFormat of_gradients = hybrid ? EightBitFormat::e5m2 : EightBitFormat::e4m3;
+  const auto seen = [&](const Buffer& tensor, EightBitFormat format) {
+    const std::vector<double> values = f.get(tensor.view());
+    const float scale =
+        eight_bit::layout_of(format).largest / static_cast<float>(largest_of(values));
+    return rounded(values, scale, format);
+  };
+  const auto qx = seen(x, EightBitFormat::e4m3);
+  const auto qw = seen(weight, EightBitFormat::e4m3);
+  const auto qg = seen(grad, of_gradients);
+  const auto near = [](double actual, double expected) {
+    EXPECT_NEAR(actual, expected, 1e-5 * std::max(1.0, std::abs(expected)));
+  };
+  const std::vector<double> actual_y = f.get(y.view());
+  const std::vector<double> actual_grad_x = f.get(grad_x.view());
+  const std::vector<double> actual_grad_w = f.get(main_grad.view());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t o = 0; o < out; ++o) {
+      near(actual_y[static_cast<std::size_t>(row * out + o)],
+           product(qx, in, 1, qw, 1, in, row, o, in));
+    }
+    for (std::int64_t i = 0; i < in; ++i) {
+      near(actual_grad_x[static_cast<std::size_t>(row * in + i)],
+           product(qg, out, 1, qw, in, 1, row, i, out));
+    }
+  }
+  for (std::int64_t o = 0; o < out; ++o) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      near(actual_grad_w[static_cast<std::size_t>(o * in + i)],
+           product(qg, 1, out, qx, in, 1, o, i, rows));
+    }
+  }
+}
+
+struct DelayedLinear {
+  explicit DelayedLinear(LayerFixture& fixture, const matrix::TrainingConfig& config = delayed())
+      : f(fixture),
+        state(cell_of(config), 1, f.allocator, *f.stream, nullptr),
+        weight(f.put(Shape{1, 2}, std::vector<float>{0.5F, -2.0F})),
+        main_grad(f.put(Shape{1, 2}, std::vector<float>{0.0F, 0.0F})),
+        linear(state, {"weight", weight.view(), main_grad.view()}) {}
+
+  static matrix::TrainingConfig delayed() {
+    return fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, Fp8Recipe::delayed).config;
+  }
+  static matrix::Cell cell_of(const matrix::TrainingConfig& config) {
+    matrix::Cell cell;
+    cell.config = config;
+    return cell;
+  }
+  double amax() { return f.get(state.scaling(0, Fp8Operand::input).amax).front(); }
+  double scale() { return f.get(state.scaling(0, Fp8Operand::input).scale).front(); }
+  /// The scale after a step whose input has this magnitude.
+  double scale_after(float magnitude) {
+    LayerContext context = f.context();
+    const Buffer x = f.put(Shape{1, 2}, std::vector<float>{magnitude, -magnitude / 2});
+    state.begin_microbatch(*f.stream, 0, no_faults);
+    linear.forward(context, x.view(), "linear");
+    EXPECT_EQ(amax(), magnitude);
+    state.end_step(*f.stream, no_faults);
+    EXPECT_EQ(amax(), 0.0);
+    return scale();
+  }
+
+  LayerFixture& f;
+  Fp8State state;
+  Buffer weight;
+  Buffer main_grad;
+  Fp8Linear linear;
+};
+
+TEST(DelayedScaling, TakesTheLargestOfTheLastStepsAndForgetsOlderOnes) {
+  LayerFixture f;
+  DelayedLinear one(f);
+  EXPECT_EQ(one.scale(), 1.0);
+  EXPECT_EQ(one.scale_after(4.0F), 112.0);
+  EXPECT_EQ(one.scale_after(1.0F), 112.0);
+  EXPECT_EQ(one.scale_after(2.0F), 112.0) << "4 is still in the history";
+  EXPECT_EQ(one.scale_after(1.0F), 224.0) << "4 has left it";
+}
+
+TEST(DelayedScaling, TakesTheNewestStepAloneWhereAsked) {
+  LayerFixture f;
+  matrix::TrainingConfig config = DelayedLinear::delayed();
+  config.fp8_amax_compute_algo = matrix::Fp8AmaxComputeAlgo::most_recent;
+  DelayedLinear one(f, config);
+  EXPECT_EQ(one.scale_after(4.0F), 112.0);
+  EXPECT_EQ(one.scale_after(1.0F), 448.0);
+}
+
+TEST(DelayedScaling, HasAHistoryOfOneStepByDefaultAndLeavesAMargin) {
+  LayerFixture f;
+  matrix::TrainingConfig config;
+  config.fp8 = Fp8Format::e4m3;
+  config.fp8_margin = 2;
+  DelayedLinear one(f, config);
+  EXPECT_EQ(one.scale_after(4.0F), 28.0);
+  EXPECT_EQ(one.scale_after(1.0F), 112.0);
+}
+
+TEST(DelayedScaling, LeavesTheMagnitudesAloneInValidationAndInForwardsThatRunAgain) {
+  LayerFixture f;
+  DelayedLinear one(f);
+  const Buffer x = f.put(Shape{1, 2}, std::vector<float>{3.0F, 1.0F});
+  LayerContext validation = f.context();
+  validation.training = false;
+  LayerContext again = f.context();
+  again.recomputing = true;
+  one.linear.forward(validation, x.view(), "linear");
+  one.linear.forward(again, x.view(), "linear");
+  for (const Fp8Operand operand : {Fp8Operand::input, Fp8Operand::weight}) {
+    EXPECT_EQ(f.get(one.state.scaling(0, operand).amax).front(), 0.0);
+  }
+}
+
+TEST(WeightCache, IsFilledInTheFirstMicrobatchOnly) {
+  LayerFixture f;
+  DelayedLinear one(f);
+  LayerContext context = f.context();
+  const Buffer x = f.put(Shape{1, 2}, std::vector<float>{1.0F, 1.0F});
+  const auto output = [&](std::int32_t microbatch) {
+    one.state.begin_microbatch(*f.stream, microbatch, no_faults);
+    return f.get(one.linear.forward(context, x.view(), "linear").view()).front();
+  };
+  EXPECT_EQ(output(0), -1.5);
+  f.stream->fill(one.weight.view(), 0, "new weight");
+  EXPECT_EQ(output(1), -1.5) << "the weight of the first micro-batch";
+  EXPECT_EQ(output(0), 0.0);
+  EXPECT_EQ(f.get(one.state.refreshes()).front(), 2.0);
+}
+
+struct LegCase {
+  const char* name;
+  CudaGraphImpl impl;
+  Fp8Recipe recipe = Fp8Recipe::delayed;
+  std::int32_t parts = 1;
+  std::int32_t replicas = 1;
+  std::int32_t stages = 1;
+  bool recompute = false;
+};
+
+class Fp8Graphs : public ::testing::TestWithParam<LegCase> {};
+
+TEST_P(Fp8Graphs, EqualEagerBitForBitAndLeaveNoFindings) {
+  matrix::Cell cell = fp8_cell(GetParam().impl, Fp8Format::hybrid, GetParam().recipe);
+  cell.config.tensor_model_parallel_size = GetParam().parts;
+  cell.config.data_parallel_size = GetParam().replicas;
+  cell.config.pipeline_model_parallel_size = GetParam().stages;
+  cell.config.num_microbatches = 2;
+  cell.shape.eval_interval = 2;
+  if (GetParam().recompute) {
+    cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
+    cell.config.recompute_method = matrix::RecomputeMethod::uniform;
+  }
+  for (const bool instrumented : {false, true}) {
+    const auto expected = testing::run_ranks(cell, {.instrumented = instrumented});
+    const auto actual = testing::run_ranks(
+        cell, {.kind = LegKind::graph, .instrumented = instrumented, .replay_seed = 4});
+    for (std::size_t rank = 0; rank < actual.size(); ++rank) {
+      const LegRecord& record = actual[rank].record;
+      ASSERT_EQ(expected[rank].record.error, "");
+      ASSERT_EQ(record.error, "");
+      EXPECT_EQ(
+          testing::differences(expected[rank].bytes, actual[rank].bytes,
+                               instrumented || GetParam().impl != CudaGraphImpl::full_iteration),
+          std::vector<std::string>{});
+      EXPECT_TRUE(record.edge_findings.empty());
+      EXPECT_TRUE(record.address_findings.empty());
+      EXPECT_FALSE(record.graphs.empty());
+      for (const CaptureAudit& audit : record.captures) {
+        EXPECT_EQ(audit.hash_before, audit.hash_after) << audit.changed;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cells, Fp8Graphs,
+    ::testing::Values(
+        LegCase{"local", CudaGraphImpl::local},
+        LegCase{"local_current", CudaGraphImpl::local, Fp8Recipe::tensorwise},
+        LegCase{"callables", CudaGraphImpl::transformer_engine},
+        LegCase{"callables_pipeline", CudaGraphImpl::transformer_engine, Fp8Recipe::delayed, 1, 1,
+                2},
+        LegCase{"full_iteration_recompute", CudaGraphImpl::full_iteration, Fp8Recipe::delayed, 1, 1,
+                1, true},
+        LegCase{"full_iteration_replicas", CudaGraphImpl::full_iteration, Fp8Recipe::delayed, 1, 2},
+        LegCase{"callables_split", CudaGraphImpl::transformer_engine, Fp8Recipe::delayed, 2, 1}),
+    [](const auto& row) { return row.param.name; });
+
+TEST(DelayedScaling, HasOneScaleOnAllRanksOfAStage) {
+  matrix::Cell cell = fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, Fp8Recipe::delayed);
+  cell.config.tensor_model_parallel_size = 2;
+  cell.config.data_parallel_size = 2;
+  const auto ranks = testing::run_ranks(cell, {});
+  std::size_t compared = 0;
+  for (const auto& [key, bytes] : ranks[0].bytes) {
+    if (std::get<5>(key) != "fp8 scale") continue;
+    for (const auto& other : ranks) EXPECT_EQ(other.bytes.at(key), bytes);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4U) << "steps";
+}
+
+TEST(DelayedScaling, MovesOnOncePerStepWhateverIsRecomputed) {
+  for (const bool recompute : {false, true}) {
+    matrix::Cell cell = fp8_cell(CudaGraphImpl::none, Fp8Format::e4m3, Fp8Recipe::delayed);
+    if (recompute) {
+      cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
+      cell.config.recompute_method = matrix::RecomputeMethod::uniform;
+    }
+    std::size_t steps = 0;
+    const auto ranks = testing::run_ranks(cell, {});
+    for (const auto& [key, bytes] : ranks.at(0).bytes) {
+      if (std::get<5>(key) != "fp8 updates") continue;
+      float updates = 0.0F;
+      std::memcpy(&updates, bytes.data(), sizeof updates);
+      EXPECT_EQ(updates, static_cast<float>(std::get<1>(key) + 1));
+      ++steps;
+    }
+    EXPECT_EQ(steps, 4U);
+  }
+}
+
+}  // namespace
+}  // namespace cgconform::workloads::test

@@ -1,0 +1,138 @@
+#include "workloads/ops/fp8.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "workloads/ops/reference/kernel_access.hpp"
+#include "workloads/ops/reference/kernels.hpp"
+
+namespace cgconform::workloads::reference {
+
+namespace {
+
+template <typename T>
+float as_float(T value) {
+  return static_cast<float>(static_cast<Arithmetic<T>>(value));
+}
+
+/// The largest magnitude among the elements of operand `index`, at least `least`.
+float largest_magnitude(const OpCall& call, std::size_t index, float least) {
+  float largest = least;
+  with_floating_type(call, index, [&](auto type) {
+    using T = decltype(type);
+    const T* x = elements<T>(call, index);
+    for (std::int64_t i = 0; i < call.operand(index).elements(); ++i) {
+      largest = std::max(largest, std::abs(as_float(x[i])));
+    }
+  });
+  return largest;
+}
+
+void quantise(const OpCall& call) {
+  const EightBitFormat format = call.params.as<QuantiseParams>().format;
+  const float scale = *elements<const float>(call, 4);
+  auto* quantised = elements<std::uint8_t>(call, 0);
+  auto* transposed = elements<std::uint8_t>(call, 1);
+  const std::int64_t rows = extent(call, 3, 0);
+  const std::int64_t columns = extent(call, 3, 1);
+  with_floating_type(call, 3, [&](auto type) {
+    using T = decltype(type);
+    const T* x = elements<T>(call, 3);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const float scaled = as_float(x[row * columns + column]) * scale;
+        const std::uint8_t bits = eight_bit::bits_of(scaled, format);
+        quantised[row * columns + column] = bits;
+        transposed[column * rows + row] = bits;
+      }
+    }
+  });
+  if (!call.operand(2).valid()) return;
+  float* amax = elements<float>(call, 2);
+  *amax = largest_magnitude(call, 3, *amax);
+}
+
+bool is_set(const OpCall& call, std::size_t index) {
+  return call.operand(index).valid() && *elements<const float>(call, index) != 0.0F;
+}
+
+void multiply(const OpCall& call, bool accumulates) {
+  const auto params = call.params.as<Fp8GemmParams>();
+  const auto* a = elements<const std::uint8_t>(call, 1);
+  const auto* b = elements<const std::uint8_t>(call, 2);
+  const float descale = *elements<const float>(call, 3) * *elements<const float>(call, 4);
+  with_floating_type(call, 0, [&](auto type) {
+    using T = decltype(type);
+    using A = Arithmetic<T>;
+    T* c = elements<T>(call, 0);
+    for (std::int64_t row = 0; row < params.m; ++row) {
+      for (std::int64_t column = 0; column < params.n; ++column) {
+        float sum = 0.0F;
+        for (std::int64_t i = 0; i < params.k; ++i) {
+          sum += eight_bit::value_of(a[row * params.k + i], params.format_a) *
+                 eight_bit::value_of(b[column * params.k + i], params.format_b);
+        }
+        T& target = c[row * params.n + column];
+        const A product = static_cast<A>(sum * descale);
+        target = static_cast<T>(accumulates ? static_cast<A>(target) + product : product);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void fp8_quantise(const OpCall& call) {
+  quantise(call);
+}
+
+void fp8_quantise_weight(const OpCall& call) {
+  if (is_set(call, 5)) return;
+  quantise(call);
+  *elements<float>(call, 6) += 1.0F;
+}
+
+void fp8_current_scale(const OpCall& call) {
+  if (is_set(call, 3)) return;
+  const EightBitFormat format = call.params.as<QuantiseParams>().format;
+  const float amax = largest_magnitude(call, 2, 0.0F);
+  const float wanted = eight_bit::layout_of(format).largest / amax;
+  const float scale = amax > 0.0F && std::isfinite(amax) && std::isfinite(wanted) ? wanted : 1.0F;
+  *elements<float>(call, 0) = scale;
+  *elements<float>(call, 1) = 1.0F / scale;
+}
+
+void fp8_update_scales(const OpCall& call) {
+  const auto params = call.params.as<UpdateScalesParams>();
+  float* scale = elements<float>(call, 0);
+  float* descale = elements<float>(call, 1);
+  float* history = elements<float>(call, 2);
+  float* newest = elements<float>(call, 3);
+  const auto* largest = elements<const float>(call, 5);
+  const std::int64_t steps = extent(call, 2, 0);
+  for (std::int64_t tensor = params.first; tensor < params.first + params.count; ++tensor) {
+    newest[tensor] = history[tensor];
+    float amax = 0.0F;
+    for (std::int64_t step = 0; step < (params.most_recent ? 1 : steps); ++step) {
+      amax = std::max(amax, history[step * params.tensors + tensor]);
+    }
+    const float wanted = largest[tensor] / (params.headroom * amax);
+    if (amax > 0.0F && std::isfinite(amax) && std::isfinite(wanted)) scale[tensor] = wanted;
+    descale[tensor] = 1.0F / scale[tensor];
+    for (std::int64_t step = steps - 1; step > 0; --step) {
+      history[step * params.tensors + tensor] = history[(step - 1) * params.tensors + tensor];
+    }
+    history[tensor] = 0.0F;
+  }
+  *elements<float>(call, 4) += 1.0F;
+}
+
+void fp8_gemm(const OpCall& call) {
+  multiply(call, false);
+}
+
+void fp8_gemm_accumulate(const OpCall& call) {
+  multiply(call, true);
+}
+
+}  // namespace cgconform::workloads::reference
