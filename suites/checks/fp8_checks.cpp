@@ -177,10 +177,8 @@ CheckResult judge_fp8_updates(JudgeContext& context) {
 CheckResult judge_weight_refreshes(JudgeContext& context) {
   std::int32_t layers = 0;
   for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) layers += span.count;
-  const std::int32_t interval = context.cell.shape.eval_interval;
-  return judge_counter(context, refreshes_name, [&](std::int32_t step) {
-    const bool validated = interval > 0 && step % interval == 0;
-    return static_cast<double>(layers * linears_a_layer * (validated ? 2 : 1));
+  return judge_counter(context, refreshes_name, [layers](std::int32_t /*step*/) {
+    return static_cast<double>(layers * linears_a_layer);
   });
 }
 

@@ -16,7 +16,7 @@ CheckResult judge_doubling_range(ScenarioContext& context);
 /// NUM-15: the history moves on once a step, and magnitudes are reduced over ranks once: in a node
 /// each of a captured iteration, and in none of a layer's graphs.
 CheckResult judge_fp8_updates(JudgeContext& context);
-/// NUM-16: every weight is quantised once for a training step and once for one of validation.
+/// NUM-16: training quantises every weight once a step.
 CheckResult judge_weight_refreshes(JudgeContext& context);
 
 }  // namespace cgconform::suites::checks

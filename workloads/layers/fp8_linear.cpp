@@ -45,8 +45,8 @@ void Fp8Linear::refresh_weight(LayerContext& context, const std::string& name) c
   }
   const bool records = state_->delayed() && records_magnitudes(context);
   fp8_quantise_weight(context.stream, cached_, records ? scaling.amax : TensorView{},
-                      weight_.weight, scaling.scale, cached, state_->refreshes(), scaling.format,
-                      label);
+                      weight_.weight, scaling.scale, cached,
+                      context.training ? state_->refreshes() : TensorView{}, scaling.format, label);
 }
 
 Buffer Fp8Linear::forward(LayerContext& context, const TensorView& x,

@@ -47,6 +47,7 @@ class Fp8State {
   TensorView keep_bytes(const Shape& shape);
   bool delayed() const { return delayed_; }
   const TensorView& weights_cached() const { return weights_cached_; }
+  /// How often weights were quantised in training.
   const TensorView& refreshes() const { return refreshes_; }
 
   /// Before the forward of a micro-batch: says whether weights have to be quantised.

@@ -15,13 +15,14 @@ constexpr std::array quantise_operands{
     OperandDeclaration{"quantised", Access::write}, OperandDeclaration{"transposed", Access::write},
     OperandDeclaration{"amax", Access::accumulate, true}, OperandDeclaration{"x", Access::read},
     OperandDeclaration{"scale", Access::read}};
-constexpr std::array quantise_weight_operands{OperandDeclaration{"quantised", Access::accumulate},
-                                              OperandDeclaration{"transposed", Access::accumulate},
-                                              OperandDeclaration{"amax", Access::accumulate, true},
-                                              OperandDeclaration{"x", Access::read},
-                                              OperandDeclaration{"scale", Access::read},
-                                              OperandDeclaration{"cached", Access::read},
-                                              OperandDeclaration{"refreshes", Access::accumulate}};
+constexpr std::array quantise_weight_operands{
+    OperandDeclaration{"quantised", Access::accumulate},
+    OperandDeclaration{"transposed", Access::accumulate},
+    OperandDeclaration{"amax", Access::accumulate, true},
+    OperandDeclaration{"x", Access::read},
+    OperandDeclaration{"scale", Access::read},
+    OperandDeclaration{"cached", Access::read},
+    OperandDeclaration{"refreshes", Access::accumulate, true}};
 constexpr std::array current_scale_operands{OperandDeclaration{"scale", Access::accumulate},
                                             OperandDeclaration{"descale", Access::accumulate},
                                             OperandDeclaration{"x", Access::read},

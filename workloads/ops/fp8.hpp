@@ -61,7 +61,7 @@ void fp8_quantise(Stream& stream, const QuantisedView& quantised, const TensorVi
                   std::string label);
 
 /// As fp8_quantise, but does nothing where the scalar `cached` in device memory is not zero: what
-/// was quantised before stays. Else adds 1 to `refreshes`.
+/// was quantised before stays. Else adds 1 to `refreshes`, which may be invalid.
 void fp8_quantise_weight(Stream& stream, const QuantisedView& quantised, const TensorView& amax,
                          const TensorView& x, const TensorView& scale, const TensorView& cached,
                          const TensorView& refreshes, EightBitFormat format, std::string label);

@@ -70,6 +70,7 @@ void quantise_weight_of(const OpCall& call, const LaunchContext& context) {
   const float* cached = elements<const float>(call, 5);
   float* refreshes = elements<float>(call, 6);
   quantise<T>(call, context, cached);
+  if (refreshes == nullptr) return;
   for_each(1, context, [=] __device__(std::int64_t) {
     if (*cached == 0.0F) *refreshes += 1.0F;
   });

@@ -89,7 +89,7 @@ void fp8_quantise(const OpCall& call) {
 void fp8_quantise_weight(const OpCall& call) {
   if (is_set(call, 5)) return;
   quantise(call);
-  *elements<float>(call, 6) += 1.0F;
+  if (call.operand(6).valid()) *elements<float>(call, 6) += 1.0F;
 }
 
 void fp8_current_scale(const OpCall& call) {
