@@ -141,7 +141,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::partitioned; }},
     Feature{"forward, backward and optimizer in one graph", built, built,
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::whole_step; }},
-    Feature{"clipping of gradients", missing, missing,
+    Feature{"clipping of gradients", built, built,
             [](const Cell& cell) { return cell.shape.clip_grad > 0.0F; }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},

@@ -79,6 +79,12 @@ Cell with_optimizer_graph(Cell cell) {
   return cell;
 }
 
+/// A bound that gradients of the first steps exceed.
+Cell with_clipping(Cell cell) {
+  cell.shape.clip_grad = 0.5F;
+  return cell;
+}
+
 Cell formed(matrix::CaptureForm form) {
   Cell cell = full_iteration();
   cell.shape.eval_interval = 2;
@@ -153,6 +159,7 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F07", Verdict::fail_rng_state, "NUM-08"},
     FaultExpectation{"F09", Verdict::fail_rng_recompute, "NUM-12"},
     FaultExpectation{"F11f", Verdict::fail_numeric_mismatch, "NUM-29", {"local", "full-iteration"}},
+    FaultExpectation{"F11g", Verdict::fail_state_frozen, "NUM-19"},
     FaultExpectation{"F11", Verdict::fail_state_frozen, "NUM-17"},
     FaultExpectation{.id_prefix = "F12a",
                      .verdict = Verdict::fail_fp8_state,
@@ -533,9 +540,9 @@ std::span<const SelftestCell> selftest_cells() {
       {"transformer-engine-pipeline", callables_pipeline(), ""},
       {"recompute", recomputed_iteration(), "F09"},
       {"optimizer", with_optimizer_graph(full_iteration()), "F11"},
-      {"whole-step", formed(matrix::CaptureForm::whole_step), "F11"},
+      {"whole-step", with_clipping(formed(matrix::CaptureForm::whole_step)), "F11"},
       {"partitioned", formed(matrix::CaptureForm::partitioned), "F11"},
-      {"local-optimizer", with_optimizer_graph(local_layers()), "F11"},
+      {"local-optimizer", with_clipping(with_optimizer_graph(local_layers())), "F11"},
       {"experts", with_experts(full_iteration()), "F16"},
       {"experts-transformer-engine", callables_of_routers(), "F16"},
   });

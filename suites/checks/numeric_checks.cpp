@@ -6,6 +6,7 @@
 
 #include "suites/cell_plan.hpp"
 #include "suites/checks/changing_inputs.hpp"
+#include "suites/checks/clipping_checks.hpp"
 #include "suites/checks/comparator_cases.hpp"
 #include "suites/checks/device_agreement.hpp"
 #include "suites/checks/difference_text.hpp"
@@ -199,6 +200,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells,
                       .legs = compared_legs,
                       .judge = judge_advancing_state},
+      CheckDefinition{.id = "NUM-19",
+                      .failure = Verdict::fail_state_frozen,
+                      .applies = graph_cells_that_clip,
+                      .legs = compared_legs,
+                      .judge = judge_clipping},
       CheckDefinition{.id = "NUM-20",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = graph_cells_with_experts,

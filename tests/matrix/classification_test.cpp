@@ -148,8 +148,10 @@ TEST(Classification, SkipsScopesWithoutALayerOfTheModel) {
 }
 
 TEST(Classification, SkipsWhatIsNotBuiltYet) {
-  const auto lines = statuses(plan_of(matrix_text(R"("impl": ["none"], "clip": [0, 1])")));
-  EXPECT_EQ(lines.at("impl=none/scope=layer/clip=1"), "not built yet: clipping of gradients");
+  const auto lines =
+      statuses(plan_of(matrix_text(R"("impl": ["none"], "sequence_parallel": [false, true])")));
+  EXPECT_EQ(lines.at("impl=none/scope=layer/sequence_parallel=true"),
+            "not built yet: sequence parallelism");
 }
 
 TEST(Classification, SkipsCellsOverTheRankLimit) {

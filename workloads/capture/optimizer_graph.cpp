@@ -81,6 +81,9 @@ void OptimizerGraph::choose_scalars() {
     scalars_.step = frozen(scalars_.step, frozen_step_);
     advance_step(context_.stream(), scalars_.step, {}, "step at capture");
   }
+  if (context_.fault(Fault::f11g_clip_factor_by_value) && scalars_.clip_factor.valid()) {
+    scalars_.clip_factor = frozen(scalars_.clip_factor, frozen_clip_factor_);
+  }
 }
 
 }  // namespace cgconform::workloads

@@ -26,8 +26,8 @@ class OptimizerGraph {
  private:
   void run(std::int32_t step);
   void capture(std::int32_t step, const CaptureImplementation& implementation);
-  /// The scalars the captured kernels read: the optimizer's own, or what the faults F11a and F11b
-  /// freeze.
+  /// The scalars the captured kernels read: the optimizer's own, or what the faults F11a, F11b
+  /// and F11g freeze.
   void choose_scalars();
   TensorView frozen(const TensorView& scalar, Buffer& holder);
 
@@ -42,6 +42,7 @@ class OptimizerGraph {
   OptimizerScalars scalars_;
   Buffer frozen_learning_rate_;
   Buffer frozen_step_;
+  Buffer frozen_clip_factor_;
   CapturedGraph graph_;
 };
 

@@ -142,6 +142,10 @@ bool adam_graph(const Cell& cell) {
   return captured_optimizer(cell) && cell.shape.optimizer == matrix::Optimizer::adam;
 }
 
+bool clipping_graph(const Cell& cell) {
+  return captured_optimizer(cell) && cell.shape.clip_grad > 0.0F;
+}
+
 /// Graphs that hold the start of every layer's forward.
 bool opening(const Cell& cell) {
   return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
@@ -334,6 +338,9 @@ constexpr std::array table{
     FaultRow{Fault::f11f_restart_forgets_step, "F11f", host_value,
              "a restart loads the state of a checkpoint and counts its steps from the start",
              any_graph},
+    FaultRow{Fault::f11g_clip_factor_by_value, "F11g", host_value,
+             "the captured optimizer clips gradients by the factor of capture time",
+             clipping_graph},
     FaultRow{Fault::f12a_history_roll_left_out, "F12a", scaling_state,
              "once graphs are used the history of one linear layer does not move on",
              delayed_scaling},

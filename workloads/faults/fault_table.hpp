@@ -40,6 +40,7 @@ enum class Fault : std::uint16_t {
   f11d_metric_updated_inside,
   f11e_host_chosen_copy_source,
   f11f_restart_forgets_step,
+  f11g_clip_factor_by_value,
   f12a_history_roll_left_out,
   f12b_amax_reduced_late,
   f12c_scales_updated_in_recompute,

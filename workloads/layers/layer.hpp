@@ -24,6 +24,8 @@ struct Parameter {
   TensorView main_grad;
   /// Of the experts that this rank holds; the others of an expert-parallel group hold other ones.
   bool of_experts = false;
+  /// Each tensor-parallel rank holds another part of it; otherwise all of them hold the same.
+  bool tensor_share = false;
 };
 
 /// Parameters that lie side by side in memory, seen as one vector of weights and one of gradients

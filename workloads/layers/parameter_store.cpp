@@ -84,7 +84,10 @@ Parameter ParameterStore::add(std::string name, const Shape& whole, const Parame
   const TensorView weight = elements_of(chunk.weights, first, shape);
   note_values(first, shape, whole, init, number, shard);
   if (!deferred_) initialise();
-  return {std::move(name), weight, elements_of(chunk.main_grads, first, shape)};
+  return {.name = std::move(name),
+          .weight = weight,
+          .main_grad = elements_of(chunk.main_grads, first, shape),
+          .tensor_share = shard.parts > 1};
 }
 
 void ParameterStore::note_values(std::int64_t first, const Shape& shape, const Shape& whole,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/layers/gradient_clipping.hpp"
 #include "workloads/layers/loss_scaler.hpp"
 #include "workloads/layers/model_type.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -71,12 +72,16 @@ struct ChunkState {
 /// Steps a stage chunk by chunk, as Megatron does: 16-bit weights are copies of fp32 main weights.
 class ChunkOptimizer : public StageOptimizer {
  public:
-  ChunkOptimizer(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
-                 Communicator* stages)
+  ChunkOptimizer(const matrix::Cell& cell, const StageModel& model, CachingAllocator& allocator,
+                 Stream& stream, Communicator* gang)
       : allocator_(allocator), stream_(stream), arithmetic_(arithmetic_type(model_type(cell))) {
     if (model_type(cell) == DType::fp16) {
-      scaler_.emplace(allocator, stream, cell.config.loss_scale, stages);
+      scaler_.emplace(allocator, stream, cell.config.loss_scale, gang);
       for (const auto& entry : scaler_->state()) state_.push_back(entry);
+    }
+    if (cell.shape.clip_grad > 0.0F) {
+      clipping_.emplace(cell, model, allocator, stream, gang);
+      for (const auto& entry : clipping_->state()) state_.push_back(entry);
     }
     learning_rate_.emplace(
         stream, make(Shape{}, "learning_rate"),
@@ -86,6 +91,10 @@ class ChunkOptimizer : public StageOptimizer {
   void step_with(Stream& stream, const OptimizerScalars& scalars) final {
     if (scaler_) scaler_->unscale(stream, main_grads());
     const TensorView overflowed = scaler_ ? scaler_->overflowed() : TensorView{};
+    if (clipping_) {
+      clipping_->measure(stream, overflowed);
+      clipping_->apply(stream, scalars.clip_factor);
+    }
     step_chunks(stream, scalars, overflowed);
     for (const ChunkState& chunk : chunk_states_) {
       const TensorView& weights = chunk.parameters.weights;
@@ -95,7 +104,11 @@ class ChunkOptimizer : public StageOptimizer {
     if (scaler_) scaler_->update(stream);
   }
 
-  OptimizerScalars scalars() const final { return {learning_rate_->value(), step_counter()}; }
+  OptimizerScalars scalars() const final {
+    return {.learning_rate = learning_rate_->value(),
+            .step = step_counter(),
+            .clip_factor = clipping_ ? clipping_->factor() : TensorView{}};
+  }
   void stage_learning_rate(Stream& stream, std::int32_t step) final {
     learning_rate_->stage(stream, step);
   }
@@ -179,6 +192,7 @@ class ChunkOptimizer : public StageOptimizer {
   Stream& stream_;
   DType arithmetic_;
   std::optional<LossScaler> scaler_;
+  std::optional<GradientClipping> clipping_;
   std::optional<LearningRate> learning_rate_;
   std::deque<Buffer> buffers_;
   std::vector<ChunkState> chunk_states_;
@@ -189,8 +203,8 @@ class ChunkOptimizer : public StageOptimizer {
 class SgdOptimizer final : public ChunkOptimizer {
  public:
   SgdOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
-               Stream& stream, Communicator* stages)
-      : ChunkOptimizer(cell, allocator, stream, stages) {
+               Stream& stream, Communicator* gang)
+      : ChunkOptimizer(cell, model, allocator, stream, gang) {
     make_states(model, "velocity", nullptr);
   }
 
@@ -208,8 +222,8 @@ class SgdOptimizer final : public ChunkOptimizer {
 class AdamOptimizer final : public ChunkOptimizer {
  public:
   AdamOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
-                Stream& stream, Communicator* stages)
-      : ChunkOptimizer(cell, allocator, stream, stages),
+                Stream& stream, Communicator* gang)
+      : ChunkOptimizer(cell, model, allocator, stream, gang),
         step_(add_scalar_state(DType::int64, "step")) {
     make_states(model, "exp_avg", "exp_avg_sq");
   }
@@ -233,11 +247,11 @@ class AdamOptimizer final : public ChunkOptimizer {
 
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
                                                      CachingAllocator& allocator, Stream& stream,
-                                                     Communicator* stages) {
+                                                     Communicator* gang) {
   if (cell.shape.optimizer == matrix::Optimizer::sgd) {
-    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, stages);
+    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, gang);
   }
-  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, stages);
+  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, gang);
 }
 
 }  // namespace cgconform::workloads

@@ -6,6 +6,7 @@
 #include "workloads/ops/embedding_and_loss.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/gemm.hpp"
+#include "workloads/ops/gradient_norm.hpp"
 #include "workloads/ops/layer_norm.hpp"
 #include "workloads/ops/op_case_maker.hpp"
 #include "workloads/ops/optimizer.hpp"
@@ -210,6 +211,25 @@ void add_optimizer_cases(OperandMaker& make, std::vector<OpCase>& cases) {
                    [](Stream& s, Views v) { update_loss_scale(s, v[0], v[1], v[2], {}, "case"); }});
 }
 
+void add_clipping_cases(OperandMaker& make, std::vector<OpCase>& cases) {
+  const std::int64_t width = make.width();
+  const std::array parts{GradientPart{0, 2}, GradientPart{3, width}, GradientPart{width + 3, 0}};
+  std::vector<std::uint8_t> table(sizeof(parts));
+  std::memcpy(table.data(), parts.data(), sizeof(parts));
+  const OperandContent sums = operand_content(Shape{3}, std::vector<double>(3));
+  const auto table_bytes = static_cast<std::int64_t>(sizeof(parts));
+  cases.push_back(
+      {&square_sums_op,
+       {sums, make.wide_numbers({width + 3}), operand_content(Shape{table_bytes}, table)},
+       [](Stream& s, Views v) { square_sums(s, v[0], v[1], v[2], "case"); }});
+  cases.push_back({&clip_factor_op,
+                   {scalar(0.0), scalar(0.0), scalar(6.25), scalar(0.0F)},
+                   [](Stream& s, Views v) { clip_factor(s, v[0], v[1], v[2], v[3], {}, "case"); }});
+  cases.push_back({&scale_by_op,
+                   {make.wide_numbers({3, width}), scalar(0.4)},
+                   [](Stream& s, Views v) { scale_by(s, v[0], v[1], "case"); }});
+}
+
 void add_verification_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape shape{3, make.width()};
   const Shape outcome_shape{std::int64_t{sizeof(CompareOutcome)}};
@@ -248,6 +268,7 @@ std::vector<OpCase> op_cases(DType floating, std::int64_t width) {
   add_expert_op_cases(make, cases);
   add_variant_op_cases(make, cases);
   add_optimizer_cases(make, cases);
+  add_clipping_cases(make, cases);
   add_fp8_op_cases(make, cases);
   add_verification_cases(make, cases);
   return cases;

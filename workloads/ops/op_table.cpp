@@ -10,6 +10,7 @@
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/fp8.hpp"
 #include "workloads/ops/gemm.hpp"
+#include "workloads/ops/gradient_norm.hpp"
 #include "workloads/ops/head_groups.hpp"
 #include "workloads/ops/layer_norm.hpp"
 #include "workloads/ops/mamba.hpp"
@@ -21,7 +22,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 67> table{
+  static constexpr std::array<const OpDeclaration*, 70> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -78,6 +79,9 @@ std::span<const OpDeclaration* const> op_table() {
       &advance_step_op,
       &unscale_gradients_op,
       &update_loss_scale_op,
+      &square_sums_op,
+      &clip_factor_op,
+      &scale_by_op,
       &copies_op,
       &fp8_quantise_op,
       &fp8_quantise_weight_op,

@@ -76,6 +76,7 @@ class StageModel {
 struct OptimizerScalars {
   TensorView learning_rate;  ///< of the weights' type
   TensorView step;           ///< int64; invalid where the optimizer has no bias correction
+  TensorView clip_factor{};  ///< fp64, of the gradients; invalid where they are not clipped
 };
 
 /// Updates a stage's weights from its accumulated gradients.
@@ -113,9 +114,10 @@ std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint
                                              int stage, CachingAllocator& allocator, Stream& stream,
                                              const LayerGroups& groups = {});
 /// The cell's optimizer. 16-bit weights are trained through fp32 main weights; fp16 scales its
-/// loss. `stages` joins the ranks that must agree on whether a step overflowed; null for one rank.
+/// loss. `gang` joins all ranks, which agree on whether a step overflowed and on the norm that
+/// gradients are clipped by; null for one rank.
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
                                                      CachingAllocator& allocator, Stream& stream,
-                                                     Communicator* stages);
+                                                     Communicator* gang);
 
 }  // namespace cgconform::workloads

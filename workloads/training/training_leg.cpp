@@ -216,6 +216,8 @@ void TrainingLeg::list_observed_parts() {
     const Parameter& parameter = entry.parameter;
     gradients_.push_back(
         {{.layer = entry.layer, .tensor = "main_grad:" + parameter.name}, parameter.main_grad});
+    clipped_gradients_.push_back(
+        {{.layer = entry.layer, .tensor = "clipped_grad:" + parameter.name}, parameter.main_grad});
     weights_.push_back(
         {{.layer = entry.layer, .tensor = "weight:" + parameter.name}, parameter.weight});
   }
@@ -243,6 +245,10 @@ void TrainingLeg::observe_gradients(std::int32_t step) {
 
 void TrainingLeg::observe_state(std::int32_t step) {
   recorder_.gather_copies();
+  if (cell_.shape.clip_grad > 0.0F) {
+    recorder_.observe_parts(ObservedQuantity::training_state, step, clipped_gradients_,
+                            gradient_chunks_);
+  }
   recorder_.observe_parts(ObservedQuantity::weight, step, weights_, weight_chunks_);
   recorder_.observe_parts(ObservedQuantity::optimizer_state, step, optimizer_state_, state_chunks_);
   recorder_.observe(ObservedQuantity::training_state, {.step = step, .tensor = "learning_rate"},

@@ -83,6 +83,7 @@ class TrainingLeg {
   std::unique_ptr<OptimizerGraph> optimizer_graph_;  ///< of the same set of graphs
   std::unique_ptr<CaptureImplementation> former_;    ///< F30e: a set that waits for its successor
   std::vector<ObservedPart> gradients_;
+  std::vector<ObservedPart> clipped_gradients_;  ///< as the optimizer has left them
   std::vector<ObservedPart> weights_;
   std::vector<ObservedPart> optimizer_state_;
   std::vector<TensorView> gradient_chunks_;

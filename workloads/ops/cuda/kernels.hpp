@@ -26,7 +26,9 @@
                                           apply(checksums) apply(copies) apply(fp8_quantise)       \
                                               apply(fp8_quantise_weight) apply(fp8_current_scale)  \
                                                   apply(fp8_update_scales) apply(fp8_gemm)         \
-                                                      apply(fp8_gemm_accumulate)
+                                                      apply(fp8_gemm_accumulate)                   \
+                                                          apply(square_sums) apply(clip_factor)    \
+                                                              apply(scale_by)
 
 /// Each enqueues its op on the context's stream. None synchronises with the host, and none depends
 /// on the order in which threads run: float atomics are not used.

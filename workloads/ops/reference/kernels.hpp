@@ -73,6 +73,9 @@ void adam_step(const OpCall& call);
 void advance_step(const OpCall& call);
 void unscale_gradients(const OpCall& call);
 void update_loss_scale(const OpCall& call);
+void square_sums(const OpCall& call);
+void clip_factor(const OpCall& call);
+void scale_by(const OpCall& call);
 
 void copies(const OpCall& call);
 
