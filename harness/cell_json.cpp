@@ -35,6 +35,7 @@ void for_each_member(AnyCell& cell, const Visit& visit) {
   visit("image_tokens", shape.image_tokens);
   visit("capture_form", shape.capture_form);
   visit("clip_grad", shape.clip_grad);
+  visit("last_batch", shape.last_batch);
   auto& platform = cell.platform;
   visit("expandable_segments", platform.expandable_segments);
   visit("expandable_segments_as_tested", platform.expandable_segments_as_tested);

@@ -30,6 +30,11 @@ constexpr std::array form_names{
     EnumName{CaptureForm::partitioned, "partitioned"},
     EnumName{CaptureForm::callables, "callables"},
 };
+constexpr std::array last_batch_names{
+    EnumName{LastBatch::full, "full"},
+    EnumName{LastBatch::padded, "padded"},
+    EnumName{LastBatch::eager, "eager"},
+};
 constexpr std::array model_names{
     EnumName{ModelKind::dense, "dense"},
     EnumName{ModelKind::moe_dropless, "moe_dropless"},
@@ -280,6 +285,13 @@ std::optional<AxisValue> parse_clip_grad(std::string_view token) {
   if (!(norm >= 0.0F) || std::isinf(norm)) return std::nullopt;
   return AxisValue{fmt::format("{}", norm + 0.0F), static_cast<double>(norm),
                    [norm](Cell& cell) { cell.shape.clip_grad = norm; }};
+}
+
+std::optional<AxisValue> parse_last_batch(std::string_view token) {
+  const auto* const entry = find_name(last_batch_names, token);
+  if (entry == nullptr) return std::nullopt;
+  return AxisValue{std::string(token), std::nullopt,
+                   [value = entry->value](Cell& cell) { cell.shape.last_batch = value; }};
 }
 
 std::optional<AxisValue> parse_dropout(std::string_view token) {

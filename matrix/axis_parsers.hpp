@@ -43,6 +43,7 @@ std::optional<AxisValue> parse_graphed_layers(std::string_view token);
 std::optional<AxisValue> parse_scale(std::string_view token);
 std::optional<AxisValue> parse_capture_form(std::string_view token);
 std::optional<AxisValue> parse_clip_grad(std::string_view token);
+std::optional<AxisValue> parse_last_batch(std::string_view token);
 std::optional<AxisValue> parse_dropout(std::string_view token);
 std::optional<AxisValue> parse_allocator(std::string_view token);
 std::optional<AxisValue> parse_graph_register(std::string_view token);

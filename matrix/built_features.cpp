@@ -55,6 +55,13 @@ bool takes_no_layer_beside_experts(const Cell& cell) {
   return captures_by_layer(cell) && has_experts(cell) && capturing_stages(cell) == 0;
 }
 
+bool is_partial_beside_other_models(const Cell& cell) {
+  const TrainingConfig& config = cell.config;
+  return cell.shape.last_batch != LastBatch::full &&
+         (config.sequence_packing != SequencePacking::none || cell.shape.image_tokens > 0 ||
+          config.num_moe_experts.has_value() || config.is_hybrid_model);
+}
+
 constexpr std::array feature_rows{
     Feature{"Transformer Engine callables", built, built,
             [](const Cell& cell) {
@@ -143,6 +150,19 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::whole_step; }},
     Feature{"clipping of gradients", built, built,
             [](const Cell& cell) { return cell.shape.clip_grad > 0.0F; }},
+    Feature{"partial micro-batches", built, built,
+            [](const Cell& cell) { return cell.shape.last_batch != LastBatch::full; }},
+    Feature{"partial micro-batches of one sequence", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.last_batch != LastBatch::full && cell.config.micro_batch_size < 2;
+            }},
+    Feature{"partial micro-batches of packed sequences, images, experts or Mamba layers", missing,
+            missing, is_partial_beside_other_models},
+    Feature{"partial micro-batches beside an iteration in parts", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.last_batch == LastBatch::eager &&
+                     cell.shape.capture_form == CaptureForm::partitioned;
+            }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},

@@ -27,6 +27,13 @@ enum class CaptureForm : std::uint8_t {
   callables,    ///< one forward and one backward graph of all layers, warmed up on a side stream
 };
 
+/// What becomes of the last micro-batch of a step in which the data runs out.
+enum class LastBatch : std::uint8_t {
+  full,    ///< the data always suffices
+  padded,  ///< it holds fewer sequences, and rows that do not count in their places
+  eager,   ///< it holds fewer sequences, and what is captured for all of them runs eagerly
+};
+
 /// Sizes and lengths of the workload beyond the configuration.
 struct WorkloadShape {
   std::int32_t vocab_size = 32;
@@ -41,6 +48,7 @@ struct WorkloadShape {
   std::int32_t image_tokens = 0;  ///< rows of every sequence that come from an image, before text
   CaptureForm capture_form = CaptureForm::configured;
   float clip_grad = 0.0F;  ///< largest global norm of the gradients of a step; 0: not clipped
+  LastBatch last_batch = LastBatch::full;
   friend bool operator==(const WorkloadShape&, const WorkloadShape&) = default;
 };
 

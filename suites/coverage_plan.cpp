@@ -62,6 +62,8 @@ class CallCounter {
     }
     plan_.executions.push_back(std::move(execution));
   }
+  /// What does not fit the graph and runs eagerly.
+  void run_eagerly(std::int32_t step) { plan_.executions.push_back({.step = step}); }
 
  private:
   CoveragePlan& plan_;
@@ -97,7 +99,7 @@ class LocalPlanner {
     OptimizerPlanner optimizer(plan_, cell_);
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
-        if (captures_layer(cell_, layer)) {
+        if (captures_layer(cell_, layer) && !leaves_graphs(cell_, step, pass.microbatch)) {
           plan_pieces(step, pass, layer);
           return;
         }
@@ -182,7 +184,8 @@ class CallablePlanner {
     for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
       const bool from_graphs = captures && step >= captured_at_;
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
-        if (from_graphs && captures_layer(cell_, layer)) {
+        if (from_graphs && captures_layer(cell_, layer) &&
+            !leaves_graphs(cell_, step, pass.microbatch)) {
           plan_pieces(step, pass, layer);
         } else {
           plan_.executions.push_back({.step = step,
@@ -308,13 +311,18 @@ CoveragePlan plan_parts(const matrix::Cell& cell) {
 }
 
 CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
+  const std::int32_t last = cell.config.num_microbatches - 1;
   CoveragePlan plan;
   const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
   CallCounter training(plan, warmup, {});
   CallCounter validation(plan, warmup, {.validation = true});
   OptimizerPlanner optimizer(plan, cell);
   for (std::int32_t step = 0; step < planned_steps(cell); ++step) {
-    training.run(step);
+    if (leaves_graphs(cell, step, last)) {
+      training.run_eagerly(step);
+    } else {
+      training.run(step);
+    }
     optimizer.run(step);
     if (validates_after(cell, step)) validation.run(step);
   }
@@ -341,6 +349,19 @@ bool runs_before_capture(const matrix::Cell& cell, std::string_view scope) {
   return !by_its_count || cell.config.cuda_graph_warmup_steps > 0;
 }
 
+bool has_partial_batch(const matrix::Cell& cell, std::int32_t step) {
+  return cell.shape.last_batch != matrix::LastBatch::full && step % 3 == 2;
+}
+
+bool leaves_graphs(const matrix::Cell& cell, std::int32_t step, std::int32_t microbatch) {
+  return cell.shape.last_batch == matrix::LastBatch::eager && has_partial_batch(cell, step) &&
+         microbatch == cell.config.num_microbatches - 1;
+}
+
+std::int32_t steps_of_full_batches(const matrix::Cell& cell, std::int32_t full) {
+  return cell.shape.last_batch == matrix::LastBatch::full ? full : full + full / 2;
+}
+
 std::int32_t planned_steps(const matrix::Cell& cell) {
   constexpr std::int32_t replays_after_capture = 2;
   std::int32_t needed = 1;
@@ -354,6 +375,10 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
     needed = optimizer_warmup + 1 + replays_after_capture;
   } else if (cell.config.cuda_graph_impl == CudaGraphImpl::transformer_engine) {
     needed = std::max(cell.config.cuda_graph_warmup_steps, 0) + 1 + replays_after_capture;
+  }
+  if (cell.shape.last_batch != matrix::LastBatch::full) {
+    // One with a partial micro-batch after the capture, and a full one after it.
+    needed = steps_of_full_batches(cell, needed) + 2;
   }
   return std::max(cell.shape.steps, needed);
 }

@@ -56,6 +56,13 @@ bool captures_whole_step(const matrix::Cell& cell);
 /// True where the optimizer's step is a graph of its own, beside other graphs.
 bool captures_optimizer(const matrix::Cell& cell);
 
+/// True where the step's last micro-batch is partial.
+bool has_partial_batch(const matrix::Cell& cell, std::int32_t step);
+/// True where the micro-batch is partial and runs eagerly beside graphs.
+bool leaves_graphs(const matrix::Cell& cell, std::int32_t step, std::int32_t microbatch);
+/// Training steps after which so many had full micro-batches only.
+std::int32_t steps_of_full_batches(const matrix::Cell& cell, std::int32_t full);
+
 /// Training steps of a cell's legs: as many as its shape says, but enough that every training graph
 /// is replayed in two further steps and the validation graph in one.
 std::int32_t planned_steps(const matrix::Cell& cell);
@@ -78,7 +85,9 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 /// With `optimizer_cuda_graph` the optimizer's step after each training iteration runs eagerly
 /// `cuda_graph_warmup_steps` times, is captured and replayed in the next step, and replayed in all
 /// after it.
-/// Throws InternalError for implementations that are not built.
+/// With `last_batch` eager the last micro-batch of every third step runs eagerly: its layers, or
+/// the whole iteration, which does not count as a call on the way to the capture. Throws
+/// InternalError for implementations that are not built.
 CoveragePlan plan_coverage(const matrix::Cell& cell, int rank);
 
 /// `step 2 micro-batch 1 layer 0 backward` in messages.

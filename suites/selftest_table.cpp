@@ -149,6 +149,7 @@ struct FaultExpectation {
 /// The first row whose prefix fits decides.
 constexpr std::array fault_expectations{
     FaultExpectation{"F01e", Verdict::fail_stale_input, "NUM-05"},
+    FaultExpectation{"F01f", Verdict::fail_stale_input, "NUM-26"},
     FaultExpectation{"F01", Verdict::fail_stale_input, "MEM-09"},
     FaultExpectation{"F02b", Verdict::fail_illegal_access, ""},
     FaultExpectation{"F02f", Verdict::fail_stale_address, "NUM-23"},
@@ -199,6 +200,7 @@ constexpr std::array fault_expectations{
                      .check_id = "LIF-08",
                      .scenario = checks::judge_communicator_teardown},
     FaultExpectation{"F32", Verdict::fail_teardown, "LIF-07", {"local-pipeline", "full-iteration"}},
+    FaultExpectation{"F34f", Verdict::fail_coverage, "NUM-26"},
     FaultExpectation{"F34", Verdict::fail_coverage, "TLG-03"},
     FaultExpectation{
         "F36", Verdict::fail_overwrite, "MEM-17", {"local", "full-iteration-pipeline"}},

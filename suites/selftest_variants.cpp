@@ -37,6 +37,13 @@ Cell replicated(Cell cell) {
   return cell;
 }
 
+/// Every third step ends with a micro-batch of one sequence in place of two.
+Cell partial(Cell cell, matrix::LastBatch last) {
+  cell.config.micro_batch_size = 2;
+  cell.shape.last_batch = last;
+  return cell;
+}
+
 Cell with_scope(Cell cell, matrix::CudaGraphModule module) {
   cell.config.cuda_graph_scope = {module};
   return cell;
@@ -65,6 +72,10 @@ std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
   cells.push_back({"fp8", quantised(local), "F12"});
   cells.push_back({"fp8-iteration", quantised(cell_named("recompute")), "F12"});
   cells.push_back({"fp8-callables", replicated(quantised(callables)), "F12"});
+  cells.push_back({"partial-padded", partial(iteration, matrix::LastBatch::padded), "F01f"});
+  cells.push_back({"partial-iteration", partial(iteration, matrix::LastBatch::eager), "F34f"});
+  cells.push_back({"partial-local", partial(pipeline, matrix::LastBatch::eager), "F34f"});
+  cells.push_back({"partial-callables", partial(callables, matrix::LastBatch::eager), "F34f"});
   return cells;
 }
 

@@ -34,7 +34,7 @@ LaunchAgreements needed_agreements(const matrix::Cell& cell, const LegRecord& re
   LaunchAgreements needed;
   std::set<std::pair<std::int32_t, bool>> calls_of_layers;
   for (const ExecutionRecord& execution : record.executions) {
-    // No rank waits for another in the optimizer's step.
+    // The optimizer's step follows from its iteration, which the ranks agree on.
     if (execution.scope == optimizer_scope) continue;
     if (execution.layer >= 0) {
       calls_of_layers.insert({execution.step, execution.validation});

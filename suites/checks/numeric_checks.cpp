@@ -15,6 +15,7 @@
 #include "suites/checks/fp8_checks.hpp"
 #include "suites/checks/graphed_callables.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/partial_batches.hpp"
 #include "suites/checks/random_scenarios.hpp"
 #include "suites/checks/recompute_checks.hpp"
 #include "suites/checks/repeated_legs.hpp"
@@ -226,6 +227,11 @@ std::span<const CheckDefinition> numeric_checks() {
                       .applies = graph_cells_with_validation,
                       .legs = validation_legs,
                       .judge = judge_validation},
+      CheckDefinition{.id = "NUM-26",
+                      .failure = Verdict::fail_numeric_mismatch,
+                      .applies = graph_cells_with_partial_batches,
+                      .legs = compared_legs,
+                      .judge = judge_partial_batches},
       CheckDefinition{.id = "NUM-29",
                       .failure = Verdict::fail_numeric_mismatch,
                       .applies = restarted_cells,

@@ -41,7 +41,8 @@ LegRequest longest_eager(const matrix::Cell& cell) {
 constexpr std::int32_t replays_of_graphed_training = 20;
 
 std::int32_t graphed_training_steps(const matrix::Cell& cell) {
-  return std::max(cell.config.cuda_graph_warmup_steps, 0) + replays_of_graphed_training;
+  return steps_of_full_batches(
+      cell, std::max(cell.config.cuda_graph_warmup_steps, 0) + replays_of_graphed_training);
 }
 
 LegRequest long_graph_leg(const matrix::Cell& cell) {

@@ -102,7 +102,7 @@ TEST_F(Clipping, LiesInTheGraphOfAWholeStep) {
   ASSERT_FALSE(record.graphs.empty());
   const auto& nodes = record.graphs.front().nodes;
   EXPECT_TRUE(std::any_of(nodes.begin(), nodes.end(),
-                          [](const GraphNode& node) { return node.op == "clip_factor"; }));
+                          [](const GraphNode& node) { return node.op_name == "clip_factor"; }));
 }
 
 TEST_F(Clipping, ByTheFactorOfCaptureTimeIsSeen) {

@@ -18,6 +18,7 @@ enum class IterationMode : std::uint8_t { training, validation };
 struct IterationCall {
   IterationMode mode = IterationMode::training;
   std::int32_t step = 0;
+  bool partial = false;  ///< a micro-batch holds fewer sequences than graphs are captured for
 };
 
 /// `step 3 training iteration`: a schedule call as ranks name it to each other.

@@ -176,7 +176,10 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
     plan.scope = scope_text(config.cuda_graph_scope);
     plan.captured_modules = captured_modules(cell, plan.kind);
   }
-  plan.training_steps = std::max(cell.shape.steps, steps_needed(plan, cell.shape.eval_interval));
+  std::int32_t needed = steps_needed(plan, cell.shape.eval_interval);
+  // Every third step has a partial micro-batch, which is no call on the way to a capture.
+  if (cell.shape.last_batch != matrix::LastBatch::full) needed += needed / 2 + 2;
+  plan.training_steps = std::max(cell.shape.steps, needed);
   return plan;
 }
 

@@ -31,9 +31,10 @@ class FullIterationCapture final : public CaptureImplementation {
 
   void run_iteration(const IterationCall& call, const IterationBody& body) override {
     State& state = states_[static_cast<std::size_t>(call.mode)];
-    const LaunchIntent::Kind kind = next_kind(state);
+    const LaunchIntent::Kind kind = call.partial ? LaunchIntent::Kind::eager : next_kind(state);
     context_.agree_on_launch({.name = launch_name(call), .kind = kind});
-    ++state.calls;
+    // What cannot be captured is no call on the way to the capture.
+    if (!call.partial) ++state.calls;
     if (kind == LaunchIntent::Kind::eager) {
       context_.clock.enter(Phase::warmup);
       uniformity_.wait_for_captured_event();

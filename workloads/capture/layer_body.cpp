@@ -171,7 +171,7 @@ TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const 
   } else {
     workspace = Buffer(allocator, main, mode.pool, grad.dtype, grad.shape, "gradient workspace");
     gathered = workspace.view();
-    main.copy(gathered, zeros_.view(), "zero gradient workspace");
+    main.copy(gathered, rows_of(zeros_.view(), 0, rows), "zero gradient workspace");
   }
   const std::unique_ptr<Event> zeroed = context_.device().create_event();
   main.record(*zeroed);

@@ -35,6 +35,7 @@ struct LayerCall {
   std::int32_t piece = 0;         ///< of the pieces a layer is called in, in order of execution
   Activations activations = Activations::kept;
   TensorView cu_seqlens{};  ///< of the batch; invalid where nothing is packed
+  bool partial = false;     ///< of fewer sequences than graphs are captured for
 
   /// What passes between two modules of a layer is named after the module that is called.
   TensorLocation at(std::string tensor) const;

@@ -111,7 +111,7 @@ class LocalCapture final : public CaptureImplementation {
   static Key key_of(const LayerCall& call) { return {call.layer, call.piece, call.microbatch}; }
 
   bool selected(const LayerCall& call) const {
-    return !call.validation && !coverage_.leaves_out(call) &&
+    return !call.validation && !call.partial && !coverage_.leaves_out(call) &&
            !context_.plan.captured_modules.at(static_cast<std::size_t>(call.layer)).empty();
   }
   bool replays(const LayerCall& call) const { return created_ && selected(call); }

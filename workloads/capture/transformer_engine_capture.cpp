@@ -173,7 +173,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   bool replays(const LayerCall& call) const {
-    return created_ && !call.validation && !coverage_.leaves_out(call);
+    return created_ && !call.validation && !call.partial && !coverage_.leaves_out(call);
   }
 
   GraphedCallable& callable(const LayerCall& call) {

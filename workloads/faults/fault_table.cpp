@@ -216,6 +216,15 @@ bool recomputed_scaling(const Cell& cell) {
          cell.config.recompute_granularity == matrix::RecomputeGranularity::full;
 }
 
+/// Captured iterations that read partial micro-batches in the shape of full ones.
+bool padded_iteration(const Cell& cell) {
+  return full_iteration(cell) && cell.shape.last_batch == matrix::LastBatch::padded;
+}
+
+bool eager_partial_batches(const Cell& cell) {
+  return any_graph(cell) && cell.shape.last_batch == matrix::LastBatch::eager;
+}
+
 bool scenario_only(const Cell& /*cell*/) {
   return false;
 }
@@ -256,6 +265,11 @@ constexpr std::array table{
         full_iteration},
     FaultRow{Fault::f01e_sequence_borders_not_refreshed, "F01e", stale_input,
              "the borders of packed sequences keep those of the first replay", packed_graph},
+    FaultRow{
+        Fault::f01f_missing_sequences_not_cleared, "F01f", stale_input,
+        "the sequences that a partial micro-batch lacks keep the rows and the mask of the last "
+        "full one",
+        padded_iteration},
     FaultRow{Fault::f02a_freed_temporary, "F02a", stale_buffer,
              "after capture the pool hands the address of a captured temporary to a long-lived "
              "metric",
@@ -464,6 +478,9 @@ constexpr std::array table{
              "the step at which graphs are captured passes without a capture", any_graph},
     FaultRow{Fault::f34e_path_lost_after_first_replay, "F34e", not_graphed,
              "host code takes another, eager path after the first replay", any_graph},
+    FaultRow{Fault::f34f_partial_batch_replayed, "F34f", not_graphed,
+             "a partial micro-batch that was to run eagerly is padded and replayed",
+             eager_partial_batches},
     FaultRow{Fault::f36_written_past_the_end, "F36", out_of_bounds,
              "a kernel of a captured backward writes 64 bytes past the end of its block",
              gathering},

@@ -15,6 +15,7 @@ enum class Fault : std::uint16_t {
   f01c_stale_padding_rows,
   f01d_staging_overwritten,
   f01e_sequence_borders_not_refreshed,
+  f01f_missing_sequences_not_cleared,
   f02a_freed_temporary,
   f02b_unmapped_temporary,
   f02c_workspace_fill_outside,
@@ -93,6 +94,7 @@ enum class Fault : std::uint16_t {
   f34b_micro_batch_left_out,
   f34c_capture_step_skipped,
   f34e_path_lost_after_first_replay,
+  f34f_partial_batch_replayed,
   f36_written_past_the_end,
   count,
 };

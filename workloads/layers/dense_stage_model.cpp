@@ -152,7 +152,7 @@ class DenseStageModel final : public StageModel {
 
   Buffer embed(LayerContext& context, const ModelInput& input) override {
     Buffer output = make_buffer(context, token_table_.weight.dtype,
-                                {shape_.tokens(), shape_.hidden}, "embedding");
+                                {input.tokens.shape[0], shape_.hidden}, "embedding");
     embedding_forward(context.stream, output.view(), input.tokens, token_table_.weight,
                       position_table_.weight, op_label(context, "embedding"));
     if (!vision_) return output;

@@ -74,10 +74,11 @@ HeadBuffers LatentHeads::forward(LayerContext& context, const TensorView& normed
 
 HeadBuffers LatentHeads::up(LayerContext& context, const SavedActivations& saved) const {
   const std::int64_t head_size = shape_.hidden / shape_.heads;
-  const Shape per_head{std::int64_t{shape_.sequences} * shape_.heads, shape_.length, head_size};
   HeadBuffers heads;
   for (const Path& path : paths_) {
     const TensorView latent = saved.at(latent_name(path.name));
+    const std::int32_t sequences = shape_.sequences_of(latent.shape[0]);
+    const Shape per_head{std::int64_t{sequences} * shape_.heads, shape_.length, head_size};
     const Buffer wide =
         linear_forward(context, latent, path.up, nullptr, latent_name(path.name) + ".up");
     const bool query = &path == &paths_[query_path];
@@ -85,7 +86,7 @@ HeadBuffers LatentHeads::up(LayerContext& context, const SavedActivations& saved
     for (std::int32_t part = 0; part < parts; ++part) {
       const auto index = static_cast<std::size_t>(query ? 0 : 1 + part);
       heads[index] = make_buffer(context, latent.dtype, per_head, head_names[index]);
-      split_heads(context.stream, heads[index].view(), wide.view(), shape_.sequences, part, parts,
+      split_heads(context.stream, heads[index].view(), wide.view(), sequences, part, parts,
                   op_label(context, head_names[index]));
     }
   }
@@ -111,6 +112,7 @@ void LatentHeads::recompute(LayerContext& context, SavedActivations& saved) cons
 
 Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
                              const TensorView& normed, const SavedActivations& saved) const {
+  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
   Buffer grad_normed;
   for (const Path& path : paths_) {
     const std::string name = latent_name(path.name);
@@ -120,11 +122,11 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
                                          {normed.shape[0], path.up.weight.shape[0]}, name + ".up");
     const std::string label = op_label(context, name) + " backward";
     if (query) {
-      merge_heads(context.stream, grad_wide.view(), std::array{grad_heads[0].view()},
-                  shape_.sequences, label);
+      merge_heads(context.stream, grad_wide.view(), std::array{grad_heads[0].view()}, sequences,
+                  label);
     } else {
       merge_heads(context.stream, grad_wide.view(),
-                  std::array{grad_heads[1].view(), grad_heads[2].view()}, shape_.sequences, label);
+                  std::array{grad_heads[1].view(), grad_heads[2].view()}, sequences, label);
     }
     const Buffer grad_latent =
         linear_backward(context, grad_wide.view(), latent, path.up, nullptr, name + ".up");

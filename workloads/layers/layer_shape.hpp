@@ -25,6 +25,10 @@ struct TransformerShape {
 
   std::int32_t key_value_heads() const { return groups > 0 ? groups : heads; }
   std::int64_t tokens() const { return std::int64_t{sequences} * length; }
+  /// How many sequences so many rows are; a partial micro-batch has fewer than `sequences`.
+  std::int32_t sequences_of(std::int64_t rows) const {
+    return static_cast<std::int32_t>(rows / length);
+  }
 };
 
 /// Where the parameters of one module of a layer are made. Numbers of parameters run over the whole

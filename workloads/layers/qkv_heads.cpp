@@ -41,20 +41,20 @@ void QkvHeads::append_to(std::vector<Parameter>& parameters) const {
 HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
                               SavedActivations& /*saved*/) const {
   const Buffer qkv = qkv_.forward(context, normed);
-  const Shape per_head{std::int64_t{shape_.sequences} * own_heads(), shape_.length, head_size()};
+  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
+  const Shape per_head{std::int64_t{sequences} * own_heads(), shape_.length, head_size()};
   HeadBuffers heads;
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     const auto index = static_cast<std::size_t>(part);
     heads[index] = make_buffer(context, normed.dtype, per_head, head_names[index]);
     if (repeat() == 1) continue;
     const std::int32_t before = part == 0 ? 0 : own_heads() + (part - 1) * own_groups();
-    take_heads(context.stream, heads[index].view(), qkv.view(), shape_.sequences,
-               before * head_size(), part == 0 ? 1 : repeat(),
-               op_label(context, head_names[index]));
+    take_heads(context.stream, heads[index].view(), qkv.view(), sequences, before * head_size(),
+               part == 0 ? 1 : repeat(), op_label(context, head_names[index]));
   }
   if (repeat() == 1) {
     split_parts(context.stream, std::array{heads[0].view(), heads[1].view(), heads[2].view()},
-                qkv.view(), shape_.sequences, op_label(context, "query, key, value"));
+                qkv.view(), sequences, op_label(context, "query, key, value"));
   }
   return heads;
 }
@@ -62,13 +62,14 @@ HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
 Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
                           const TensorView& normed, const SavedActivations& /*saved*/) const {
   const std::int64_t width = std::int64_t{own_heads() + 2 * own_groups()} * head_size();
-  const Buffer grad_qkv = make_buffer(context, normed.dtype, {shape_.tokens(), width}, "qkv");
+  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
+  const Buffer grad_qkv = make_buffer(context, normed.dtype, {normed.shape[0], width}, "qkv");
   const std::array grads{grad_heads[0].view(), grad_heads[1].view(), grad_heads[2].view()};
   const std::string label = op_label(context, "qkv backward");
   if (repeat() == 1) {
-    merge_heads(context.stream, grad_qkv.view(), grads, shape_.sequences, label);
+    merge_heads(context.stream, grad_qkv.view(), grads, sequences, label);
   } else {
-    merge_head_groups(context.stream, grad_qkv.view(), grads, shape_.sequences, repeat(), label);
+    merge_head_groups(context.stream, grad_qkv.view(), grads, sequences, repeat(), label);
   }
   return qkv_.backward(context, grad_qkv.view(), normed);
 }

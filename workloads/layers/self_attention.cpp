@@ -90,9 +90,9 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
   const auto& [query, key, value] = heads;
   const DType dtype = query.dtype;
 
-  const Buffer scores = make_buffer(context, dtype, per_score(), "scores");
+  const Buffer scores = make_buffer(context, dtype, per_score(query), "scores");
   gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
-  Buffer probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+  Buffer probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
   if (context.cu_seqlens.valid()) {
     packed_softmax_forward(stream, probabilities.view(), scores.view(), context.cu_seqlens,
                            softmax_scale(head_size()), op_label(context, "probabilities"));
@@ -103,7 +103,7 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
   const bool drops = context.training && shape_.attention_dropout != 0.0F;
   Buffer kept_probabilities;
   if (drops) {
-    kept_probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+    kept_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
     stream.copy(kept_probabilities.view(), probabilities.view(),
                 op_label(context, "keep probabilities"));
   }
@@ -111,9 +111,10 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
                            "core_attention.dropout", RngStream::tensor_parallel);
   const Buffer attended = make_buffer(context, dtype, query.shape, "context");
   gemm(stream, attended.view(), dropped.view(), false, value, false, op_label(context, "context"));
-  Buffer merged = make_buffer(context, dtype, {shape_.tokens(), own_width()}, "merged");
-  merge_heads(stream, merged.view(), std::array{attended.view()}, shape_.sequences,
-              op_label(context, "merged"));
+  const std::int64_t sequences = query.shape[0] / own_heads();
+  Buffer merged = make_buffer(context, dtype, {sequences * shape_.length, own_width()}, "merged");
+  merge_heads(stream, merged.view(), std::array{attended.view()},
+              static_cast<std::int32_t>(sequences), op_label(context, "merged"));
   if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
   keep(context, saved, "dropped_probabilities", std::move(dropped));
   return merged;
@@ -129,8 +130,10 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
-  const Buffer grad_heads = make_buffer(context, dtype, per_head(), "context");
-  split_heads(stream, grad_heads.view(), grad_merged.view(), shape_.sequences, 0, 1,
+  const std::int32_t sequences = shape_.sequences_of(grad_output.shape[0]);
+  const Buffer grad_heads =
+      make_buffer(context, dtype, {sequences * own_heads(), shape_.length, head_size()}, "context");
+  split_heads(stream, grad_heads.view(), grad_merged.view(), sequences, 0, 1,
               op_label(context, "merged backward"));
 
   heads_->recompute(context, saved);
@@ -156,11 +159,11 @@ HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const 
   const TensorView dropped = saved.at("dropped_probabilities");
   HeadBuffers grad_parts;
   for (std::size_t part = 0; part < grad_parts.size(); ++part) {
-    grad_parts[part] = make_buffer(context, dtype, per_head(), head_names[part]);
+    grad_parts[part] = make_buffer(context, dtype, query.shape, head_names[part]);
   }
   gemm(stream, grad_parts[2].view(), dropped, true, grad_heads, false,
        op_label(context, "value backward"));
-  Buffer grad_probabilities = make_buffer(context, dtype, per_score(), "probabilities");
+  Buffer grad_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
   gemm(stream, grad_probabilities.view(), grad_heads, false, value, true,
        op_label(context, "probabilities backward"));
   const bool dropped_any = shape_.attention_dropout != 0.0F;
@@ -168,7 +171,7 @@ HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const 
     grad_probabilities = dropout_grad(context, grad_probabilities.view(), shape_.attention_dropout,
                                       saved, "core_attention.dropout");
   }
-  const Buffer grad_scores = make_buffer(context, dtype, per_score(), "scores");
+  const Buffer grad_scores = make_buffer(context, dtype, per_score(query), "scores");
   causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
                           dropped_any ? saved.at("probabilities") : dropped,
                           softmax_scale(head_size()), op_label(context, "scores backward"));

@@ -40,10 +40,11 @@ class SelfAttention final : public Layer {
   /// What of all heads this rank computes.
   std::int64_t own_heads() const { return shape_.heads / tensor_.size(); }
   std::int64_t own_width() const { return own_heads() * head_size(); }
-  std::int64_t head_count() const { return shape_.sequences * own_heads(); }
   std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
-  Shape per_head() const { return {head_count(), shape_.length, head_size()}; }
-  Shape per_score() const { return {head_count(), shape_.length, shape_.length}; }
+  /// Scores of queries, [heads of all sequences, length, length].
+  Shape per_score(const TensorView& query) const {
+    return {query.shape[0], shape_.length, shape_.length};
+  }
 
   std::string name_;
   TransformerShape shape_;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "workloads/device/stream.hpp"
+#include "workloads/rng/philox.hpp"
 
 namespace cgconform::workloads {
 
@@ -12,6 +13,12 @@ struct GradientPart {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
+
+/// True where the part lies in a vector of so many elements.
+CGCONFORM_HOST_DEVICE constexpr bool lies_in(const GradientPart& part, std::int64_t elements) {
+  return part.first >= 0 && part.count >= 0 && part.count <= elements &&
+         part.first <= elements - part.count;
+}
 
 /// By-value scalars of clip_factor.
 struct ClipParams {
@@ -24,7 +31,8 @@ extern const OpDeclaration clip_factor_op;
 extern const OpDeclaration scale_by_op;
 
 /// sums[i] = the sum of the squares of the elements of part i, summed up in fp64. `parts` holds
-/// GradientPart values as bytes. Throws InternalError where there are not as many sums as parts.
+/// GradientPart values as bytes; the sum of one that does not lie in `grads` is 0. Throws
+/// InternalError where there are not as many sums as parts.
 void square_sums(Stream& stream, const TensorView& sums, const TensorView& grads,
                  const TensorView& parts, std::string label);
 

@@ -142,14 +142,8 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
       loader.upload(view, stage(host, which).data(), true, std::string("load ") + part_name(which));
       if (in_slots) refresh(call, microbatch, which, host, replays);
     }
-    Tensors& read = in_slots ? slots_[key] : source;
-    batches_[key] = {read.tokens.view(),
-                     read.labels.view(),
-                     read.loss_mask.view(),
-                     read.cu_seqlens.valid() ? read.cu_seqlens.view() : TensorView{},
-                     read.images.valid() ? read.images.view() : TensorView{},
-                     host.valid_length,
-                     std::count(host.loss_mask.begin(), host.loss_mask.end(), 1.0)};
+    const bool partial = call.partial && microbatch + 1 == microbatches;
+    batches_[key] = device_batch(in_slots ? slots_[key] : source, host, partial);
   }
   const std::unique_ptr<Event> loaded = context_.device().create_event();
   loader.record(*loaded);
@@ -172,6 +166,19 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
   }
 }
 
+DeviceBatch BatchSlots::device_batch(const Tensors& tensors, const HostBatch& host,
+                                     bool partial) const {
+  const BatchShape& shape = loader_.shape();
+  const std::int64_t rows = (partial ? host.sequences : shape.sequences) * shape.length;
+  return {rows_of(tensors.tokens.view(), 0, rows),
+          rows_of(tensors.labels.view(), 0, rows),
+          rows_of(tensors.loss_mask.view(), 0, rows),
+          tensors.cu_seqlens.valid() ? tensors.cu_seqlens.view() : TensorView{},
+          tensors.images.valid() ? tensors.images.view() : TensorView{},
+          host.valid_length,
+          std::count(host.loss_mask.begin(), host.loss_mask.end(), 1.0)};
+}
+
 void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Part which,
                          const HostBatch& batch, std::uint64_t replays) {
   const Key key{call.mode, microbatch};
@@ -187,6 +194,11 @@ void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Par
     if (replays >= 1 && context_.fault(Fault::f01e_sequence_borders_not_refreshed)) return;
   } else if (holds_rows && context_.fault(Fault::f01c_stale_padding_rows)) {
     copy_valid_rows(slot, source, batch);
+    return;
+  }
+  if (holds_rows && context_.fault(Fault::f01f_missing_sequences_not_cleared)) {
+    const std::int64_t rows = batch.sequences * loader_.shape().length;
+    context_.memory.loader->copy(rows_of(slot, 0, rows), rows_of(source, 0, rows), "refresh rows");
     return;
   }
   context_.memory.loader->copy(slot, source, std::string("refresh ") + part_name(which));

@@ -63,6 +63,8 @@ class BatchSlots {
   TensorLocation location(const IterationCall& call, std::int32_t microbatch, Part which) const;
   /// Host bytes of the batch's part; kept until the leg ends, so that uploads may be asynchronous.
   const std::vector<std::byte>& stage(const HostBatch& batch, Part which);
+  /// What the iteration reads; of a partial micro-batch the rows of the sequences that are there.
+  DeviceBatch device_batch(const Tensors& tensors, const HostBatch& host, bool partial) const;
   void refresh(const IterationCall& call, std::int32_t microbatch, Part which,
                const HostBatch& batch, std::uint64_t replays);
   void copy_valid_rows(const TensorView& slot, const TensorView& source, const HostBatch& batch);

@@ -43,10 +43,13 @@ std::int64_t valid_length(std::int64_t length, std::int32_t step, std::int32_t m
 }  // namespace
 
 HostBatch DataLoader::batch(BatchUse use, std::int32_t step, std::int32_t microbatch) const {
-  return draw(use, step, microbatch * part_.replicas + part_.replica);
+  const bool partial = use == BatchUse::training && shape_.is_partial(step, microbatch);
+  return draw(use, step, microbatch * part_.replicas + part_.replica,
+              partial ? (shape_.sequences + 1) / 2 : shape_.sequences);
 }
 
-HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const {
+HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microbatch,
+                           std::int64_t sequences) const {
   std::uint64_t seed = combine(seed_, static_cast<std::uint64_t>(use) + 1);
   seed = combine(seed, static_cast<std::uint64_t>(step) + 1);
   seed = combine(seed, static_cast<std::uint64_t>(microbatch) + 1);
@@ -58,7 +61,8 @@ HostBatch DataLoader::draw(BatchUse use, std::int32_t step, std::int32_t microba
   batch.labels.assign(rows, 0);
   batch.loss_mask.assign(rows, 0.0);
   batch.valid_length = valid_length(shape_.length, step, microbatch);
-  for (std::int64_t sequence = 0; sequence < shape_.sequences; ++sequence) {
+  batch.sequences = sequences;
+  for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
     const auto first = static_cast<std::size_t>(sequence * shape_.length);
     // The step leads the sequence, so that no two steps can draw the same batch by chance.
     auto token =

@@ -19,8 +19,15 @@ struct BatchShape {
   std::int64_t vocabulary = 2;
   bool packed = false;            ///< each row holds several sequences
   std::int64_t image_tokens = 0;  ///< rows at the start of each sequence that come from an image
+  std::int32_t microbatches = 1;  ///< of a training step
+  bool runs_out = false;          ///< the data ends in every third step, and begins anew
 
   std::int64_t tokens() const { return sequences * length; }
+  /// True for the last micro-batch of a training step in which the data ends: half of its
+  /// sequences are there.
+  bool is_partial(std::int32_t step, std::int32_t microbatch) const {
+    return runs_out && step % 3 == 2 && microbatch + 1 == microbatches;
+  }
 };
 
 /// One micro-batch on the host. Each sequence holds `valid_length` real tokens and then padding,
@@ -30,6 +37,7 @@ struct HostBatch {
   std::vector<std::int32_t> labels;  ///< the next token of each row
   std::vector<double> loss_mask;     ///< 1 where a row counts in the loss
   std::int64_t valid_length = 0;
+  std::int64_t sequences = 0;  ///< that are there; the rows of those missing are padding
   /// [sequences * packed_borders] where rows are packed, else empty. Padding is a sequence of its
   /// own, and the last token of a sequence does not count: it has no next one.
   std::vector<std::int32_t> cu_seqlens;
@@ -62,7 +70,9 @@ class DataLoader {
  private:
   void pack(HostBatch& batch, std::uint64_t seed) const;
   void show_images(HostBatch& batch, std::uint64_t seed) const;
-  HostBatch draw(BatchUse use, std::int32_t step, std::int32_t microbatch) const;
+  /// `microbatch` counts over all replicas.
+  HostBatch draw(BatchUse use, std::int32_t step, std::int32_t microbatch,
+                 std::int64_t sequences) const;
 
   BatchShape shape_;
   std::uint64_t seed_;

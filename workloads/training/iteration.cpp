@@ -22,9 +22,9 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       reduction_(context, model, {groups.replicas(), groups.expert_replicas()}),
       checks_(context) {}
 
-const std::vector<Buffer>& Iteration::losses(IterationMode mode) const {
+const std::vector<Buffer>& Iteration::losses(const IterationCall& call) const {
   static const std::vector<Buffer> none;
-  const auto found = losses_.find(mode);
+  const auto found = losses_.find({call.mode, call.partial});
   return found == losses_.end() ? none : found->second;
 }
 
@@ -54,7 +54,7 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
   }
   const std::vector<PipelineAction> schedule =
       training ? training_schedule(layout) : forward_only(layout);
-  std::vector<Buffer>& losses = losses_[call.mode];
+  std::vector<Buffer>& losses = losses_[{call.mode, call.partial}];
   losses.clear();
   losses.resize(static_cast<std::size_t>(microbatches));
   batches_.enter_body(call, mode);
@@ -121,7 +121,8 @@ LayerCall Iteration::layer_call(const IterationCall& call, const Pass& pass,
           .validation = call.mode == IterationMode::validation,
           .sequences = context_.cell.config.micro_batch_size,
           .valid_length = batches_.batch(call.mode, pass.microbatch).valid_length,
-          .cu_seqlens = batches_.batch(call.mode, pass.microbatch).cu_seqlens};
+          .cu_seqlens = batches_.batch(call.mode, pass.microbatch).cu_seqlens,
+          .partial = call.partial && pass.microbatch + 1 == microbatches_};
 }
 
 void Iteration::forward(const IterationCall& call, const Pass& pass) {
@@ -152,7 +153,7 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
   }
   if (!part.last) return;
   LayerContext context = context_for(call, microbatch, "loss");
-  Buffer& loss = losses_[call.mode][static_cast<std::size_t>(microbatch)];
+  Buffer& loss = losses_[{call.mode, call.partial}][static_cast<std::size_t>(microbatch)];
   loss = model_.loss(context, hidden, batch.labels, batch.loss_mask, flight.head_saved);
   recorder.observe(ObservedQuantity::loss,
                    {.step = call.step,
@@ -227,9 +228,11 @@ void Iteration::add_gradients_where_not_fused(const LayerCall& call) {
   }
 }
 
-Buffer Iteration::receive_buffer(const char* label) {
-  return Buffer(context_.allocator(), context_.stream(), mode_.pool, context_.model_type(),
-                context_.hidden_shape(), label);
+Buffer Iteration::receive_buffer(std::int32_t microbatch, const char* label) {
+  const Shape shape{batches_.batch(call_.mode, microbatch).tokens.shape[0],
+                    context_.cell.config.hidden_size};
+  return Buffer(context_.allocator(), context_.stream(), mode_.pool, context_.model_type(), shape,
+                label);
 }
 
 void Iteration::transfer(const PipelineAction& action) {
@@ -241,7 +244,7 @@ void Iteration::transfer(const PipelineAction& action) {
       return;
     case PipelineTransfer::receive_input: {
       InFlight& flight = in_flight_[pass];
-      flight.input = receive_buffer("received input");
+      flight.input = receive_buffer(action.microbatch, "received input");
       link_.receive_from_previous(flight.input.view(), label + " receive input");
       return;
     }
@@ -251,14 +254,14 @@ void Iteration::transfer(const PipelineAction& action) {
       return;
     case PipelineTransfer::send_output_receive_grad: {
       InFlight& received = in_flight_.at(received_pass);
-      received.grad = receive_buffer("received gradient");
+      received.grad = receive_buffer(action.received_microbatch, "received gradient");
       link_.exchange_with_next(in_flight_.at(pass).output, received.grad.view(),
                                label + " send output, receive gradient");
       return;
     }
     case PipelineTransfer::receive_grad: {
       InFlight& flight = in_flight_.at(pass);
-      flight.grad = receive_buffer("received gradient");
+      flight.grad = receive_buffer(action.microbatch, "received gradient");
       link_.receive_from_next(flight.grad.view(), label + " receive gradient");
       return;
     }
@@ -268,7 +271,7 @@ void Iteration::transfer(const PipelineAction& action) {
       return;
     case PipelineTransfer::send_grad_receive_input: {
       InFlight& received = in_flight_[received_pass];
-      received.input = receive_buffer("received input");
+      received.input = receive_buffer(action.received_microbatch, "received input");
       link_.exchange_with_previous(in_flight_.at(pass).grad_input, received.input.view(),
                                    label + " send gradient, receive input");
       finish(pass);

@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "workloads/capture/capture_implementation.hpp"
@@ -27,9 +28,9 @@ class Iteration {
 
   void run(const IterationCall& call, const BodyMode& mode, CaptureImplementation& implementation,
            std::int32_t microbatches);
-  /// Losses of the mode's last call on the last stage, in micro-batch order; the same memory after
-  /// every replay.
-  const std::vector<Buffer>& losses(IterationMode mode) const;
+  /// Losses of a call on the last stage, in micro-batch order; the same memory after every replay,
+  /// which calls with a partial micro-batch leave alone.
+  const std::vector<Buffer>& losses(const IterationCall& call) const;
   void clear();
 
  private:
@@ -48,6 +49,8 @@ class Iteration {
     friend auto operator<=>(const Pass&, const Pass&) = default;
   };
 
+  using LossKey = std::pair<IterationMode, bool>;  ///< mode, with a partial micro-batch
+
   void forward(const IterationCall& call, const Pass& pass);
   void backward(const IterationCall& call, const Pass& pass);
   void transfer(const PipelineAction& action);
@@ -65,7 +68,8 @@ class Iteration {
   /// The part's gradients are complete where this was the step's last backward of it.
   void gradients_ready(const Pass& pass, ModelPart part, std::int32_t layer = -1);
   void add_gradients_where_not_fused(const LayerCall& call);
-  Buffer receive_buffer(const char* label);
+  /// For the hidden states of a micro-batch, or their gradient.
+  Buffer receive_buffer(std::int32_t microbatch, const char* label);
   LayerContext context_for(const IterationCall& call, std::int32_t microbatch,
                            std::string_view part) const;
   LayerCall layer_call(const IterationCall& call, const Pass& pass, std::size_t local) const;
@@ -84,7 +88,7 @@ class Iteration {
   IterationCall call_;
   std::int32_t microbatches_ = 0;
   std::map<Pass, InFlight> in_flight_;
-  std::map<IterationMode, std::vector<Buffer>> losses_;
+  std::map<LossKey, std::vector<Buffer>> losses_;
 };
 
 }  // namespace cgconform::workloads

@@ -19,7 +19,9 @@ BatchShape batch_shape(const matrix::Cell& cell) {
           .length = cell.config.seq_length,
           .vocabulary = cell.shape.vocab_size,
           .packed = cell.config.sequence_packing != matrix::SequencePacking::none,
-          .image_tokens = cell.shape.image_tokens};
+          .image_tokens = cell.shape.image_tokens,
+          .microbatches = cell.config.num_microbatches,
+          .runs_out = cell.shape.last_batch != matrix::LastBatch::full};
 }
 
 }  // namespace
@@ -115,8 +117,8 @@ void TrainingLeg::inspect_memory() {
 }
 
 void TrainingLeg::training_step(std::int32_t step) {
-  const IterationCall call{IterationMode::training, step};
   const std::int32_t microbatches = cell_.config.num_microbatches;
+  const IterationCall call{IterationMode::training, step, leaves_graphs(step)};
   context_.clock.enter(Phase::eager);
   implementation_->begin_step(step);
   context_.clock.enter(Phase::eager);
@@ -139,7 +141,7 @@ void TrainingLeg::training_step(std::int32_t step) {
   context_.clock.enter(Phase::eager);
   count_layer_forwards(forwards_before);
   recorder_.gather_copies();
-  add_to_running_loss(step);
+  add_to_running_loss(call);
   observe_gradients(step);
   recorder_.make_copies();
   if (!whole_step) optimizer_graph_->step(step, *implementation_);
@@ -147,6 +149,13 @@ void TrainingLeg::training_step(std::int32_t step) {
   observe_state(step);
   if (context_.request.kind == LegKind::graph) keeper_.growth().after_step();
   poison();
+}
+
+bool TrainingLeg::leaves_graphs(std::int32_t step) const {
+  if (cell_.shape.last_batch != matrix::LastBatch::eager) return false;
+  const bool replayed =
+      context_.fault(Fault::f34f_partial_batch_replayed) && implementation_->captured();
+  return loader_.shape().is_partial(step, cell_.config.num_microbatches - 1) && !replayed;
 }
 
 void TrainingLeg::validation_step(std::int32_t step) {
@@ -192,9 +201,9 @@ void TrainingLeg::count_layer_forwards(std::uint64_t host_count_before) {
                                              : microbatches * model_->layers().size());
 }
 
-void TrainingLeg::add_to_running_loss(std::int32_t step) {
+void TrainingLeg::add_to_running_loss(const IterationCall& call) {
   Stream& stream = context_.stream();
-  const std::vector<Buffer>& losses = iteration_.losses(IterationMode::training);
+  const std::vector<Buffer>& losses = iteration_.losses(call);
   if (losses.empty() || !losses.front().valid()) return;
   if (!running_loss_.valid()) make_running_loss(losses.front().view());
   if (std::optional<Buffer> canary = body_.faults().take_canary()) {
@@ -207,7 +216,7 @@ void TrainingLeg::add_to_running_loss(std::int32_t step) {
   for (const Buffer& loss : losses) {
     accumulate(stream, running_loss_view_, loss.view(), "running loss");
   }
-  recorder_.observe(ObservedQuantity::loss, {.step = step, .tensor = "running_loss"},
+  recorder_.observe(ObservedQuantity::loss, {.step = call.step, .tensor = "running_loss"},
                     running_loss_view_);
 }
 

@@ -51,9 +51,11 @@ class TrainingLeg {
   MemorySample sample() const;
   void training_step(std::int32_t step);
   void validation_step(std::int32_t step);
+  /// True where the step's last micro-batch is partial and runs eagerly.
+  bool leaves_graphs(std::int32_t step) const;
   void zero_gradients();
   void count_layer_forwards(std::uint64_t host_count_before);
-  void add_to_running_loss(std::int32_t step);
+  void add_to_running_loss(const IterationCall& call);
   /// Collects what is observed at every step.
   void list_observed_parts();
   void observe_gradients(std::int32_t step);

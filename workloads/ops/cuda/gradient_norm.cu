@@ -11,10 +11,12 @@ void square_sums_of(const OpCall& call, const LaunchContext& context) {
   auto* sums = elements<double>(call, 0);
   const T* grads = elements<T>(call, 1);
   const auto* parts = elements<GradientPart>(call, 2);
+  const std::int64_t elements_of_grads = call.operand(1).elements();
   for_each_row(call.operand(0).elements(), context, [=] __device__(std::int64_t row) {
     const GradientPart part = parts[row];
+    const std::int64_t count = lies_in(part, elements_of_grads) ? part.count : 0;
     double sum = 0.0;
-    for (std::int64_t i = threadIdx.x; i < part.count; i += blockDim.x) {
+    for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) {
       const auto grad = static_cast<double>(widened(grads[part.first + i]));
       sum += grad * grad;
     }

@@ -15,8 +15,10 @@ void square_sums(const OpCall& call) {
     const T* grads = elements<T>(call, 1);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
       double sum = 0.0;
-      for (std::int64_t k = parts[i].first; k < parts[i].first + parts[i].count; ++k) {
-        const auto grad = static_cast<double>(static_cast<Arithmetic<T>>(grads[k]));
+      const GradientPart& part = parts[i];
+      const std::int64_t count = lies_in(part, call.operand(1).elements()) ? part.count : 0;
+      for (std::int64_t k = 0; k < count; ++k) {
+        const auto grad = static_cast<double>(static_cast<Arithmetic<T>>(grads[part.first + k]));
         sum += grad * grad;
       }
       sums[i] = sum;

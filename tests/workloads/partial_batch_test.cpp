@@ -1,0 +1,121 @@
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "tests/workloads/pipeline_legs.hpp"
+
+namespace cgconform::workloads::testing {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::LastBatch;
+using ::testing::IsEmpty;
+
+constexpr LegRequest eager_leg{};
+constexpr LegRequest graph_leg{.kind = LegKind::graph, .replay_seed = 5};
+
+matrix::Cell partial_cell(CudaGraphImpl impl, LastBatch last) {
+  matrix::Cell cell = small_cell(impl);
+  cell.config.seq_length = 4;
+  cell.shape.last_batch = last;
+  return cell;
+}
+
+/// Training executions of a step's last micro-batch, or of its iteration, that were replayed.
+std::size_t replays_of_last(const LegRecord& record, std::int32_t step, std::int32_t last) {
+  std::size_t count = 0;
+  for (const ExecutionRecord& execution : record.executions) {
+    const bool of_last = execution.layer < 0 || execution.microbatch == last;
+    if (execution.step == step && of_last && execution.replayed && !execution.validation) ++count;
+  }
+  return count;
+}
+
+class PartialBatches : public OneRankLegs {};
+
+TEST_F(PartialBatches, GiveTheSameWhetherTheyArePaddedOrNot) {
+  const auto unpadded =
+      bytes_of(run(partial_cell(CudaGraphImpl::none, LastBatch::eager), eager), device());
+  const auto padded =
+      bytes_of(run(partial_cell(CudaGraphImpl::none, LastBatch::padded), eager), device());
+  std::size_t gradients = 0;
+  for (const auto& [key, bytes] : unpadded) {
+    const ObservedQuantity quantity = std::get<0>(key);
+    if (quantity == ObservedQuantity::main_grad) ++gradients;
+    // Tensors of single layers have rows of padding in one of the two.
+    if (quantity == ObservedQuantity::layer_output ||
+        quantity == ObservedQuantity::layer_grad_input) {
+      continue;
+    }
+    EXPECT_EQ(bytes, padded.at(key)) << key_text(key);
+  }
+  EXPECT_GT(gradients, 0U);
+}
+
+TEST_F(PartialBatches, HoldHalfOfTheSequencesInEveryThirdStep) {
+  const LegRecord record = run(partial_cell(CudaGraphImpl::none, LastBatch::eager), eager);
+  std::size_t partial = 0;
+  for (const Observation& observation : record.observations) {
+    if (observation.quantity != ObservedQuantity::layer_output) continue;
+    const bool half = observation.where.step % 3 == 2 && observation.where.microbatch == 2;
+    EXPECT_EQ(observation.snapshot.view().shape[0], half ? 4 : 8);
+    if (half) ++partial;
+  }
+  EXPECT_GT(partial, 0U);
+}
+
+TEST_F(PartialBatches, RunEagerlyBesideGraphsOrPaddedFromThem) {
+  for (const CudaGraphImpl impl :
+       {CudaGraphImpl::local, CudaGraphImpl::transformer_engine, CudaGraphImpl::full_iteration}) {
+    for (const LastBatch last : {LastBatch::padded, LastBatch::eager}) {
+      const matrix::Cell cell = partial_cell(impl, last);
+      const LegRecord record = run(cell, graph);
+      ASSERT_EQ(record.error, "");
+      EXPECT_THAT(differences(bytes_of(run(cell, eager), device()), bytes_of(record, device()),
+                              impl != CudaGraphImpl::full_iteration),
+                  IsEmpty())
+          << static_cast<int>(impl);
+      EXPECT_EQ(replays_of_last(record, 2, 2) == 0, last == LastBatch::eager);
+      EXPECT_GT(replays_of_last(record, 3, 2), 0U) << "the next step is full again";
+    }
+  }
+}
+
+TEST_F(PartialBatches, AreNotCapturedWhereTheyMeetTheCapture) {
+  matrix::Cell cell = partial_cell(CudaGraphImpl::full_iteration, LastBatch::eager);
+  cell.config.cuda_graph_warmup_steps = 2;
+  const LegRecord record = run(cell, graph);
+  ASSERT_EQ(record.graphs.size(), 1U);
+  EXPECT_EQ(record.graphs.front().capture_step, 3);
+  EXPECT_THAT(differences(bytes_of(run(cell, eager), device()), bytes_of(record, device()), false),
+              IsEmpty());
+}
+
+TEST_F(PartialBatches, ThatKeepRowsOfTheLastFullOneAreSeen) {
+  const matrix::Cell cell = partial_cell(CudaGraphImpl::full_iteration, LastBatch::padded);
+  EXPECT_THAT(
+      differences(bytes_of(run(cell, eager), device()),
+                  bytes_of(run(cell, graph, Fault::f01f_missing_sequences_not_cleared), device()),
+                  false),
+      ::testing::Contains(::testing::HasSubstr("loss step 2")));
+}
+
+TEST(PartialBatchesOfRanks, PassThroughPipelinesReplicasAndParts) {
+  for (const CudaGraphImpl impl : {CudaGraphImpl::local, CudaGraphImpl::full_iteration}) {
+    matrix::Cell cell = partial_cell(impl, LastBatch::eager);
+    cell.config.pipeline_model_parallel_size = 2;
+    cell.config.data_parallel_size = 2;
+    const auto expected = run_ranks(cell, eager_leg);
+    const auto actual = run_ranks(cell, graph_leg);
+    for (std::size_t rank = 0; rank < actual.size(); ++rank) {
+      ASSERT_EQ(actual[rank].record.error, "");
+      EXPECT_THAT(differences(expected[rank].bytes, actual[rank].bytes, false), IsEmpty());
+      EXPECT_EQ(replays_of_last(actual[rank].record, 2, 2), 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cgconform::workloads::testing
