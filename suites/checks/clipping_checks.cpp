@@ -1,5 +1,7 @@
 #include "suites/checks/clipping_checks.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -10,6 +12,7 @@
 
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/leg_set.hpp"
 
 namespace cgconform::suites::checks {
@@ -20,6 +23,21 @@ constexpr std::string_view factor = "clip_factor";
 
 bool is_of_clipping(std::string_view tensor) {
   return tensor == norm || tensor == factor || tensor.starts_with("clipped_grad:");
+}
+
+/// True where clipping is the first to differ. Of a step that is one graph the gradients are seen
+/// when it has clipped them: where their norm, taken before, is eager's, it was clipping.
+bool is_first_in_clipping(const matrix::Cell& cell, const LegDifference& difference,
+                          const ObservationOutcome& first) {
+  if (is_of_clipping(first.where.tensor)) return true;
+  if (!captures_whole_step(cell) || first.quantity != workloads::ObservedQuantity::main_grad) {
+    return false;
+  }
+  return std::any_of(difference.outcomes.begin(), difference.outcomes.end(),
+                     [&](const ObservationOutcome& outcome) {
+                       return outcome.where.tensor == norm &&
+                              outcome.where.step == first.where.step && !outcome.differs();
+                     });
 }
 
 /// Steps of a leg whose clip factor is not that of the step before: a factor that never changes is
@@ -53,7 +71,7 @@ CheckResult judge_clipping(JudgeContext& context) {
     const LegDifference& difference = context.legs.difference(expected, actual);
     const ObservationOutcome* first = difference.first();
     // Where something else differs first, what becomes of the norm is its consequence.
-    if (first != nullptr && is_of_clipping(first->where.tensor)) {
+    if (first != nullptr && is_first_in_clipping(context.cell, difference, *first)) {
       return {.verdict = first->missing_in_actual || first->missing_in_expected
                              ? Verdict::fail_coverage
                              : Verdict::fail_state_frozen,

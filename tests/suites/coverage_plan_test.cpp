@@ -74,6 +74,28 @@ TEST(CoveragePlan, ValidatesEagerlyBetweenReplaysOfLayers) {
   EXPECT_THAT(executions_of(plan, 2), ElementsAre("F0/0r", "B0/0r"));
 }
 
+TEST(CoveragePlan, RunsPartialMicrobatchesEagerlyBesideReplays) {
+  matrix::Cell cell = local_cell();
+  cell.config.num_layers = 1;
+  cell.shape.last_batch = matrix::LastBatch::eager;
+  EXPECT_EQ(planned_steps(cell), 6) << "a partial micro-batch and a full one follow the capture";
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  EXPECT_THAT(executions_of(plan, 2), ElementsAre("F0/0r", "B0/0r", "F0/1", "B0/1"));
+  EXPECT_THAT(executions_of(plan, 3), ElementsAre("F0/0r", "B0/0r", "F0/1r", "B0/1r"));
+}
+
+TEST(CoveragePlan, CapturesNoIterationWithAPartialMicrobatch) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.config.cuda_graph_warmup_steps = 2;
+  cell.shape.last_batch = matrix::LastBatch::eager;
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  EXPECT_EQ(plan.graphs.at(0).capture_step, 3);
+  EXPECT_THAT(executions_of(plan, 5), ElementsAre("F-1/-1"));
+  cell.shape.last_batch = matrix::LastBatch::padded;
+  EXPECT_EQ(plan_coverage(cell, 0).graphs.at(0).capture_step, 2);
+}
+
 TEST(CoveragePlan, CapturesNothingForAScopeThatSelectsNoDenseLayer) {
   matrix::Cell cell = local_cell();
   cell.config.cuda_graph_scope = {matrix::CudaGraphModule::mamba};

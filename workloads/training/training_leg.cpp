@@ -134,7 +134,10 @@ void TrainingLeg::training_step(std::int32_t step) {
   implementation_->run_iteration(call, [&, microbatches, whole_step](const BodyMode& mode) {
     if (whole_step) zero_gradients();
     iteration_.run(call, mode, *implementation_, microbatches);
-    if (whole_step) optimizer_graph_->run_in_body();
+    if (!whole_step) return;
+    optimizer_graph_->run_in_body();
+    // Clipping leaves other gradients in their slots than the backwards have.
+    if (cell_.shape.clip_grad > 0.0F) hash_gradients(call.step, SlotMoment::production);
   });
   timer_.end();
   implementation_->end_schedule_call(call);
@@ -240,15 +243,18 @@ void TrainingLeg::list_observed_parts() {
   state_chunks_ = optimizer_->state_chunks();
 }
 
-void TrainingLeg::observe_gradients(std::int32_t step) {
-  if (recorder_.instrumented()) {
-    for (const ObservedPart& gradient : gradients_) {
-      TensorLocation where = gradient.where;
-      where.step = step;
-      where.microbatch = cell_.config.num_microbatches - 1;
-      recorder_.hash(SlotKind::weight_grad, SlotMoment::use, where, gradient.value);
-    }
+void TrainingLeg::hash_gradients(std::int32_t step, SlotMoment moment) {
+  if (!recorder_.instrumented()) return;
+  for (const ObservedPart& gradient : gradients_) {
+    TensorLocation where = gradient.where;
+    where.step = step;
+    where.microbatch = cell_.config.num_microbatches - 1;
+    recorder_.hash(SlotKind::weight_grad, moment, where, gradient.value);
   }
+}
+
+void TrainingLeg::observe_gradients(std::int32_t step) {
+  hash_gradients(step, SlotMoment::use);
   recorder_.observe_parts(ObservedQuantity::main_grad, step, gradients_, gradient_chunks_);
 }
 

@@ -58,6 +58,7 @@ class TrainingLeg {
   void add_to_running_loss(const IterationCall& call);
   /// Collects what is observed at every step.
   void list_observed_parts();
+  void hash_gradients(std::int32_t step, SlotMoment moment);
   void observe_gradients(std::int32_t step);
   void observe_state(std::int32_t step);
   void poison();
