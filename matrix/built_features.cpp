@@ -59,7 +59,8 @@ bool is_partial_beside_other_models(const Cell& cell) {
   const TrainingConfig& config = cell.config;
   return cell.shape.last_batch != LastBatch::full &&
          (config.sequence_packing != SequencePacking::none || cell.shape.image_tokens > 0 ||
-          config.num_moe_experts.has_value() || config.is_hybrid_model);
+          config.num_moe_experts.has_value() || config.is_hybrid_model ||
+          config.fp8 != Fp8Format::none);
 }
 
 constexpr std::array feature_rows{
@@ -156,8 +157,8 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.shape.last_batch != LastBatch::full && cell.config.micro_batch_size < 2;
             }},
-    Feature{"partial micro-batches of packed sequences, images, experts or Mamba layers", missing,
-            missing, is_partial_beside_other_models},
+    Feature{"partial micro-batches of packed sequences, images, experts, Mamba layers or fp8",
+            missing, missing, is_partial_beside_other_models},
     Feature{"partial micro-batches beside an iteration in parts", missing, missing,
             [](const Cell& cell) {
               return cell.shape.last_batch == LastBatch::eager &&

@@ -14,6 +14,7 @@
 #include "matrix/moe_layers.hpp"
 #include "suites/cell_plan.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/graph_topology.hpp"
 #include "suites/layer_parts.hpp"
 #include "suites/leg_set.hpp"
@@ -203,7 +204,7 @@ CheckResult judge_eager_transfers(JudgeContext& context) {
   for (const LegRequest& request : graph_legs(context.cell)) {
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       // The optimizer's graph sums up the norm that gradients are clipped by.
-      if (graph.layer < 0) continue;
+      if (graph.scope == optimizer_scope) continue;
       for (const auto& node : graph.nodes) {
         if (node.kind != NodeKind::communication) continue;
         return fail(

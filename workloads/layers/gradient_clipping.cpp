@@ -1,6 +1,5 @@
 #include "workloads/layers/gradient_clipping.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,7 +35,8 @@ class Counting {
   bool first_expert_replica_ = true;
 };
 
-/// The parameters whose gradients lie in `chunk` and count, as parts of it.
+/// The parameters whose gradients lie in `chunk`, as parts of it, which are empty where they do not
+/// count: so ranks of one role run the same work.
 std::vector<GradientPart> parts_of(const StageModel& model, const TensorView& chunk,
                                    const Counting& counting) {
   std::vector<GradientPart> parts;
@@ -45,8 +45,9 @@ std::vector<GradientPart> parts_of(const StageModel& model, const TensorView& ch
     const TensorView& grad = entry.parameter.main_grad;
     const auto* data = static_cast<const std::byte*>(grad.data);
     const bool inside = data >= begin && data < begin + chunk.bytes();
-    if (!inside || !counting.counts(entry.parameter)) continue;
-    parts.push_back({(data - begin) / dtype_bytes(grad.dtype), grad.elements()});
+    if (!inside) continue;
+    parts.push_back({.first = (data - begin) / dtype_bytes(grad.dtype),
+                     .count = counting.counts(entry.parameter) ? grad.elements() : 0});
   }
   return parts;
 }
@@ -65,8 +66,7 @@ GradientClipping::GradientClipping(const matrix::Cell& cell, const StageModel& m
     : largest_norm_(cell.shape.clip_grad),
       gang_(gang),
       sums_(allocator, stream, default_pool, DType::fp64,
-            Shape{static_cast<std::int64_t>(std::max<std::size_t>(model.parameters().size(), 1))},
-            "square sums"),
+            Shape{static_cast<std::int64_t>(model.parameters().size())}, "square sums"),
       squares_(scalar(allocator, stream, "squares")),
       norm_(scalar(allocator, stream, "grad_norm")),
       factor_(scalar(allocator, stream, "clip_factor")) {
@@ -77,7 +77,6 @@ GradientClipping::GradientClipping(const matrix::Cell& cell, const StageModel& m
     Chunk& chunk = chunks_.emplace_back();
     chunk.grads = parameters.main_grads;
     const std::vector<GradientPart> parts = parts_of(model, chunk.grads, counting);
-    if (parts.empty()) continue;
     const auto count = static_cast<std::int64_t>(parts.size());
     chunk.parts =
         Buffer(allocator, stream, default_pool, DType::uint8,
@@ -91,9 +90,7 @@ GradientClipping::GradientClipping(const matrix::Cell& cell, const StageModel& m
 void GradientClipping::measure(Stream& stream, const TensorView& overflowed) {
   constexpr const char* label = "gradient norm";
   for (const Chunk& chunk : chunks_) {
-    if (chunk.parts.valid()) {
-      square_sums(stream, chunk.sums, chunk.grads, chunk.parts.view(), label);
-    }
+    square_sums(stream, chunk.sums, chunk.grads, chunk.parts.view(), label);
   }
   const TensorView& squares = squares_.view();
   TensorView total = squares;

@@ -30,10 +30,10 @@ class GradientClipping {
   std::vector<std::pair<std::string, TensorView>> state() const;
 
  private:
-  /// A chunk of gradients and the parts of it that count on this rank.
+  /// A chunk of gradients and the parameters in it.
   struct Chunk {
     TensorView grads;
-    Buffer parts;     ///< invalid where none count
+    Buffer parts;
     TensorView sums;  ///< of the parts
   };
 
