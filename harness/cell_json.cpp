@@ -39,6 +39,7 @@ void for_each_member(AnyCell& cell, const Visit& visit) {
   auto& platform = cell.platform;
   visit("expandable_segments", platform.expandable_segments);
   visit("expandable_segments_as_tested", platform.expandable_segments_as_tested);
+  visit("stream_ordered_segments", platform.stream_ordered_segments);
   visit("nccl_graph_register", platform.nccl_graph_register);
   visit("nccl_graph_register_misspelt", platform.nccl_graph_register_misspelt);
   visit("cuda_device_max_connections", platform.cuda_device_max_connections);

@@ -80,11 +80,11 @@ std::vector<AxisDefinition> make_axis_table() {
        .parse = config_count<&TrainingConfig::expert_model_parallel_size, 1>},
       {.name = "alloc",
        .aliases = {"allocator"},
-       .fields = {"expandable_segments"},
-       .summary = "segments of the caching allocator: plain, or expandable through the virtual "
-                  "memory API",
+       .fields = {"expandable_segments", "stream_ordered_segments"},
+       .summary = "segments of the caching allocator: plain, expandable through the virtual memory "
+                  "API, or async from the runtime's stream-ordered pool",
        .default_token = "plain",
-       .examples = {"plain", "expandable"},
+       .examples = {"plain", "expandable", "async"},
        .closed = true,
        .parse = parse_allocator},
       {.name = "ncclreg",

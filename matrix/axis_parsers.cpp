@@ -306,11 +306,12 @@ std::optional<AxisValue> parse_dropout(std::string_view token) {
 }
 
 std::optional<AxisValue> parse_allocator(std::string_view token) {
-  if (token != "plain" && token != "expandable") return std::nullopt;
+  if (token != "plain" && token != "expandable" && token != "async") return std::nullopt;
   return AxisValue{std::string(token), std::nullopt,
-                   [expandable = token == "expandable"](Cell& cell) {
+                   [expandable = token == "expandable", async = token == "async"](Cell& cell) {
                      cell.platform.expandable_segments = expandable;
                      cell.platform.expandable_segments_as_tested = expandable;
+                     cell.platform.stream_ordered_segments = async;
                    }};
 }
 

@@ -83,16 +83,16 @@ constexpr std::array feature_rows{
                      config.moe_router_padding_for_fp8 ||
                      config.moe_router_padding_for_quantization || config.moe_shared_expert_overlap;
             }},
-    Feature{"Mamba layers", built, missing,
+    Feature{"Mamba layers", built, built,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
     Feature{"hybrid models with experts", missing, missing,
             [](const Cell& cell) {
               return cell.config.is_hybrid_model &&
                      modules_of_model(cell.config).contains(CudaGraphModule::moe);
             }},
-    Feature{"grouped-query attention", built, missing,
+    Feature{"grouped-query attention", built, built,
             [](const Cell& cell) { return cell.config.num_query_groups.has_value(); }},
-    Feature{"packed sequences", built, missing,
+    Feature{"packed sequences", built, built,
             [](const Cell& cell) { return cell.config.sequence_packing != SequencePacking::none; }},
     Feature{"packed sequences without padding to a fixed width, or packed while a batch is made",
             missing, missing,
@@ -111,7 +111,7 @@ constexpr std::array feature_rows{
               return cell.config.sequence_packing != SequencePacking::none &&
                      cell.config.is_hybrid_model;
             }},
-    Feature{"images before the text", built, missing,
+    Feature{"images before the text", built, built,
             [](const Cell& cell) { return cell.shape.image_tokens > 0; }},
     Feature{"images longer than half of the sequence", missing, missing,
             [](const Cell& cell) { return 2 * cell.shape.image_tokens > cell.config.seq_length; }},
@@ -169,7 +169,7 @@ constexpr std::array feature_rows{
     Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
     Feature{"graphs of layers that the model has not", missing, missing,
             takes_no_layer_beside_experts},
-    Feature{"tensor parallelism", built, missing,
+    Feature{"tensor parallelism", built, built,
             [](const Cell& cell) { return cell.config.tensor_model_parallel_size > 1; }},
     Feature{"sequence parallelism", missing, missing,
             [](const Cell& cell) { return cell.config.sequence_parallel; }},
@@ -233,7 +233,7 @@ constexpr std::array feature_rows{
               return cell.config.overlap_moe_expert_parallel_comm ||
                      cell.config.delay_wgrad_compute;
             }},
-    Feature{"multi-latent attention", built, missing,
+    Feature{"multi-latent attention", built, built,
             [](const Cell& cell) { return cell.config.multi_latent_attention; }},
     Feature{"multi-latent attention over several tensor-parallel ranks", missing, missing,
             [](const Cell& cell) {

@@ -13,6 +13,9 @@ ProcessEnvironment cell_environment(const Cell& cell) {
         platform.expandable_segments_as_tested ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF";
     variables[name] = "expandable_segments:True";
   }
+  if (platform.stream_ordered_segments) {
+    variables["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync";
+  }
   if (platform.nccl_graph_register) {
     const char* off = platform.nccl_graph_register_misspelt ? "00" : "0";
     variables["NCCL_GRAPH_REGISTER"] = *platform.nccl_graph_register ? "1" : off;

@@ -129,6 +129,10 @@ const std::vector<Collapse>& rows() {
        true,
        {"nccl_graph_register"},
        [](const Cell&, TargetDevice device) { return device == TargetDevice::reference; }},
+      {"the reference device has no stream-ordered pool",
+       true,
+       {"stream_ordered_segments"},
+       [](const Cell&, TargetDevice device) { return device == TargetDevice::reference; }},
   };
   return table;
 }
@@ -230,7 +234,10 @@ void make_canonical(Cell& cell, TargetDevice device) {
   if (!cell.config.is_hybrid_model) cell.config.hybrid_layer_pattern = {};
   forget_absent_scopes(cell.config);
   if (cell.shape.eval_interval == 0) cell.shape.eval_iters = WorkloadShape{}.eval_iters;
-  if (device == TargetDevice::reference) cell.platform.nccl_graph_register.reset();
+  if (device == TargetDevice::reference) {
+    cell.platform.nccl_graph_register.reset();
+    cell.platform.stream_ordered_segments = false;
+  }
 }
 
 bool same_run(const Cell& a, const Cell& b) {

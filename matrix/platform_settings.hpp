@@ -23,6 +23,8 @@ struct PlatformSettings {
   /// What the frameworks' raw substring test on PYTORCH_CUDA_ALLOC_CONF sees; differs from the
   /// effective state for spellings the test misses.
   bool expandable_segments_as_tested = false;
+  /// Segments come from the runtime's stream-ordered pool (backend:cudaMallocAsync).
+  bool stream_ordered_segments = false;
   /// NCCL_GRAPH_REGISTER; absent means unset (NCCL's default is on).
   std::optional<bool> nccl_graph_register;
   /// True where NCCL_GRAPH_REGISTER turns registration off but is not the exact string `0` that the

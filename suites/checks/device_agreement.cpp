@@ -6,11 +6,14 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "matrix/axis.hpp"
 #include "matrix/enum_names.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/device.hpp"
@@ -161,10 +164,33 @@ void compare_case(Device& device, Device& reference, const workloads::OpCase& on
   }
 }
 
-matrix::Cell training_cell(matrix::ParamsDtype dtype) {
+/// A kind of model, as a value of an axis makes it.
+struct TrainedModel {
+  std::string_view axis;
+  std::string_view token;
+};
+
+/// The first one trains in every type, the others where no rounding can turn a router's choice.
+constexpr std::array trained_models{
+    TrainedModel{"model", "dense"},
+    TrainedModel{"model", "moe_dropless"},
+    TrainedModel{"model", "moe_drop_and_pad"},
+    TrainedModel{"model", "hybrid_mamba"},
+    TrainedModel{"attention", "grouped:1"},
+    TrainedModel{"attention", "latent"},
+    TrainedModel{"packing", "padded"},
+    TrainedModel{"image_tokens", "2"},
+};
+
+std::span<const TrainedModel> models_trained_in(DType dtype) {
+  const bool exact = dtype == DType::fp32 || dtype == DType::fp64;
+  return std::span(trained_models).first(exact ? trained_models.size() : 1);
+}
+
+matrix::Cell training_cell(matrix::ParamsDtype dtype, const TrainedModel& model) {
   matrix::Cell cell;
   cell.config.params_dtype = dtype;
-  cell.config.num_layers = 2;
+  cell.config.num_layers = 4;
   cell.config.hidden_size = 16;
   cell.config.num_attention_heads = 2;
   cell.config.seq_length = 8;
@@ -175,12 +201,32 @@ matrix::Cell training_cell(matrix::ParamsDtype dtype) {
   cell.shape.vocab_size = 32;
   cell.shape.ffn_hidden_size = 32;
   cell.shape.steps = 3;
+  matrix::find_axis_definition(model.axis)->parse(model.token)->apply(cell);
   return cell;
 }
 
-matrix::Cell quantised(matrix::Cell cell) {
-  cell.config.fp8 = matrix::Fp8Format::hybrid;
-  return cell;
+/// A cell whose training is compared, and how far apart it may be.
+struct TrainedCell {
+  std::string name;
+  matrix::Cell cell;
+  double allowed = 0.0;
+};
+
+std::vector<TrainedCell> trained_cells() {
+  std::vector<TrainedCell> cells;
+  for (const AgreementRow& row : agreement_rows) {
+    for (const TrainedModel& model : models_trained_in(row.dtype)) {
+      cells.push_back(
+          {fmt::format("{} ({}={})", dtype_name(row.dtype), model.axis, model.token),
+           training_cell(row.params, model), row.training});
+    }
+  }
+  for (const auto params : {matrix::ParamsDtype::fp32, matrix::ParamsDtype::bf16}) {
+    matrix::Cell cell = training_cell(params, trained_models.front());
+    cell.config.fp8 = matrix::Fp8Format::hybrid;
+    cells.push_back({fmt::format("{} and fp8", enum_name(params)), cell, fp8_training});
+  }
+  return cells;
 }
 
 std::vector<Bytes> observed_bytes(const LegRecord& record, Device& device) {
@@ -214,13 +260,11 @@ bool is_compared(const workloads::Observation& observation) {
 }
 
 void compare_training(Device& device, Device& reference, const ScenarioContext& context,
-                      const matrix::Cell& cell, double allowed, Tally& tally) {
-  const LegRecord expected = context.run_eager_leg(reference, cell);
-  const LegRecord actual = context.run_eager_leg(device, cell);
+                      const TrainedCell& trained, Tally& tally) {
+  const LegRecord expected = context.run_eager_leg(reference, trained.cell);
+  const LegRecord actual = context.run_eager_leg(device, trained.cell);
   const auto fail = [&](const std::string& detail) {
-    tally.detail =
-        fmt::format("training in {}{}: {}", enum_name(cell.config.params_dtype),
-                    cell.config.fp8 == matrix::Fp8Format::none ? "" : " and fp8", detail);
+    tally.detail = fmt::format("training in {}: {}", trained.name, detail);
   };
   if (!expected.error.empty() || !actual.error.empty()) {
     return fail(expected.error.empty() ? actual.error : expected.error);
@@ -241,7 +285,7 @@ void compare_training(Device& device, Device& reference, const ScenarioContext& 
       if (expected_bytes[i] != actual_bytes[i]) difference = "other bytes";
     } else {
       difference = find_difference(numbers(expected_bytes[i], dtype),
-                                   numbers(actual_bytes[i], dtype), allowed, true);
+                                   numbers(actual_bytes[i], dtype), trained.allowed, true);
     }
     if (difference) {
       return fail(fmt::format("step {} micro-batch {} layer {} {}: {}", observation.where.step,
@@ -278,13 +322,8 @@ CheckResult judge_agreement(Device& device, Device& reference, const ScenarioCon
       }
     }
   }
-  for (const AgreementRow& row : agreement_rows) {
-    compare_training(device, reference, context, training_cell(row.params), row.training, tally);
-    if (tally.detail) return failed(*tally.detail);
-  }
-  for (const auto params : {matrix::ParamsDtype::fp32, matrix::ParamsDtype::bf16}) {
-    compare_training(device, reference, context, quantised(training_cell(params)), fp8_training,
-                     tally);
+  for (const TrainedCell& trained : trained_cells()) {
+    compare_training(device, reference, context, trained, tally);
     if (tally.detail) return failed(*tally.detail);
   }
   return {.detail = fmt::format("{} tensors of ops and training steps agree with the reference "

@@ -105,6 +105,8 @@ TEST(ModelAxis, SetsWhatTheRulesOfEachKindDemand) {
 TEST(AllocatorAxes, SetThePlatformAlone) {
   EXPECT_TRUE(with("alloc", "expandable").platform.expandable_segments);
   EXPECT_TRUE(with("alloc", "expandable").platform.expandable_segments_as_tested);
+  EXPECT_TRUE(with("alloc", "async").platform.stream_ordered_segments);
+  EXPECT_FALSE(with("alloc", "async").platform.expandable_segments);
   EXPECT_EQ(with("ncclreg", "0").platform.nccl_graph_register, false);
   EXPECT_EQ(with("pool", "separate").platform.graph_pool, GraphPool::separate);
   EXPECT_EQ(with("alloc", "expandable").config, TrainingConfig{});

@@ -41,7 +41,7 @@ TEST_F(DeviceAgreement, HoldsForTwoDevicesThatDoTheSame) {
 TEST_F(DeviceAgreement, IsBrokenByADeviceThatTrainsOtherwise) {
   const CheckResult result = judge(2);
   EXPECT_EQ(result.verdict, Verdict::fail_numeric_mismatch);
-  EXPECT_THAT(result.detail, HasSubstr("training in fp32: step 0"));
+  EXPECT_THAT(result.detail, HasSubstr("training in fp32 (model=dense): step 0"));
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ SegmentSource& segments_of(Device& device, SegmentKind kind) {
 }
 
 SegmentKind segment_kind_of(const matrix::Cell& cell) {
-  return cell.platform.expandable_segments ? SegmentKind::expandable : SegmentKind::plain;
+  if (cell.platform.expandable_segments) return SegmentKind::expandable;
+  return cell.platform.stream_ordered_segments ? SegmentKind::stream_ordered : SegmentKind::plain;
 }
 
 bool spans_chunks(const SegmentSource& source, const void* data, std::int64_t bytes) {
