@@ -44,14 +44,16 @@ __device__ void add_sums_of_columns(std::int64_t block, std::int64_t rows, std::
 }
 
 template <typename A, typename Value>
-__global__ void add_column_sums_kernel(std::int64_t rows, std::int64_t columns, A* first, A* second,
-                                       Value value) {
+__global__ void __launch_bounds__(column_warps* warp_size)
+    add_column_sums_kernel(std::int64_t rows, std::int64_t columns, A* first, A* second,
+                           Value value) {
   add_sums_of_columns<column_warps>(blockIdx.x, rows, columns, first, second, value);
 }
 
 template <typename A, typename Value, typename RowBody>
-__global__ void add_column_sums_beside_rows_kernel(std::int64_t rows, std::int64_t columns,
-                                                   A* first, A* second, Value value, RowBody body) {
+__global__ void __launch_bounds__(threads_per_block)
+    add_column_sums_beside_rows_kernel(std::int64_t rows, std::int64_t columns, A* first, A* second,
+                                       Value value, RowBody body) {
   const std::int64_t block = blockIdx.x;
   if (block < rows) {
     body(block);

@@ -67,7 +67,8 @@ inline void launch_typed(const OpCall& call, const LaunchContext& context, std::
 }
 
 template <typename Body>
-__global__ void for_each_kernel(std::int64_t count, Body body) {
+__global__ void __launch_bounds__(threads_per_block)
+    for_each_kernel(std::int64_t count, Body body) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
        i += stride) {
@@ -135,7 +136,7 @@ __device__ T block_max(T value) {
 }
 
 template <typename Body>
-__global__ void for_each_row_kernel(Body body) {
+__global__ void __launch_bounds__(threads_per_block) for_each_row_kernel(Body body) {
   body(std::int64_t{blockIdx.x});
 }
 

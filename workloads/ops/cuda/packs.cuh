@@ -77,8 +77,8 @@ __device__ void map_lanes(const Lanes& lanes, T* output, const Function& functio
 }
 
 template <typename T, typename Function, typename... Input>
-__global__ void map_kernel(std::int64_t count, int step, T* output, Function function,
-                           const Input*... inputs) {
+__global__ void __launch_bounds__(threads_per_block)
+    map_kernel(std::int64_t count, int step, T* output, Function function, const Input*... inputs) {
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x * step;
   for (std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * step;
        first < count; first += stride) {
