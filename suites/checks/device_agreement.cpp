@@ -216,9 +216,8 @@ std::vector<TrainedCell> trained_cells() {
   std::vector<TrainedCell> cells;
   for (const AgreementRow& row : agreement_rows) {
     for (const TrainedModel& model : models_trained_in(row.dtype)) {
-      cells.push_back(
-          {fmt::format("{} ({}={})", dtype_name(row.dtype), model.axis, model.token),
-           training_cell(row.params, model), row.training});
+      cells.push_back({fmt::format("{} ({}={})", dtype_name(row.dtype), model.axis, model.token),
+                       training_cell(row.params, model), row.training});
     }
   }
   for (const auto params : {matrix::ParamsDtype::fp32, matrix::ParamsDtype::bf16}) {
