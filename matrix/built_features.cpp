@@ -83,7 +83,7 @@ constexpr std::array feature_rows{
                      config.moe_router_padding_for_fp8 ||
                      config.moe_router_padding_for_quantization || config.moe_shared_expert_overlap;
             }},
-    Feature{"Mamba layers", built, missing,
+    Feature{"Mamba layers", built, built,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
     Feature{"hybrid models with experts", missing, missing,
             [](const Cell& cell) {

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "matrix/axis.hpp"
+#include "matrix/built_features.hpp"
 #include "matrix/enum_names.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
 #include "workloads/device/device.hpp"
@@ -212,7 +213,8 @@ struct TrainedCell {
   double allowed = 0.0;
 };
 
-std::vector<TrainedCell> trained_cells() {
+/// Those that the device trains.
+std::vector<TrainedCell> trained_cells(matrix::TargetDevice device) {
   std::vector<TrainedCell> cells;
   for (const AgreementRow& row : agreement_rows) {
     for (const TrainedModel& model : models_trained_in(row.dtype)) {
@@ -225,6 +227,9 @@ std::vector<TrainedCell> trained_cells() {
     cell.config.fp8 = matrix::Fp8Format::hybrid;
     cells.push_back({fmt::format("{} and fp8", enum_name(params)), cell, fp8_training});
   }
+  std::erase_if(cells, [device](const TrainedCell& trained) {
+    return matrix::missing_feature(trained.cell, device) != nullptr;
+  });
   return cells;
 }
 
@@ -321,7 +326,9 @@ CheckResult judge_agreement(Device& device, Device& reference, const ScenarioCon
       }
     }
   }
-  for (const TrainedCell& trained : trained_cells()) {
+  const bool on_host = device.properties().kind == "reference";
+  for (const TrainedCell& trained :
+       trained_cells(on_host ? matrix::TargetDevice::reference : matrix::TargetDevice::cuda)) {
     compare_training(device, reference, context, trained, tally);
     if (tally.detail) return failed(*tally.detail);
   }
