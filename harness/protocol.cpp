@@ -34,6 +34,7 @@ void members(M& m, const Visit& visit) requires std::is_same_v<std::remove_const
   visit("seed", m.seed);
   visit("device", m.device);
   visit("faults", m.faults);
+  visit("shares_legs", m.shares_legs);
   visit("sabotage", m.sabotage);
   visit("checks", m.checks);
   visit("mock", m.mock);

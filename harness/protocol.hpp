@@ -43,6 +43,7 @@ struct Assignment {
   double deadline_scale = 0.0;                     ///< in place of the run's; 0 for the run's
   int gpu = 0;                                     ///< of those the worker sees, on device cuda
   bool gpus_shared = false;                        ///< times say nothing then
+  bool shares_legs = false;         ///< eager legs of other cells may stand for this one's
   std::string guard_pages = "off";  ///< where buffers lie in mappings of their own: end, start
   std::int64_t communicator_timeout_milliseconds = 30000;
 };

@@ -17,33 +17,56 @@ using matrix::RecomputeModules;
 
 constexpr std::string_view attention_mask = "dropout_mask:core_attention.dropout";
 
-bool has_moe_layer(const Cell& cell, bool wanted) {
-  for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
-    if (matrix::is_moe_layer(cell, layer) == wanted) return true;
-  }
-  return false;
-}
-
-/// Modules that selective recompute names and that the model has.
-RecomputeModules selected_modules(const Cell& cell) {
-  if (cell.config.recompute_granularity != RecomputeGranularity::selective) return {};
+/// Modules of a layer that selective recompute can name.
+RecomputeModules modules_of_layer(const Cell& cell, std::int32_t layer) {
+  const std::vector<std::string_view> parts = parts_of_layer(cell, layer);
+  const auto has = [&](std::string_view part) {
+    return std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
   RecomputeModules built{RecomputeModule::layernorm};
-  if (model_has_part(cell, "attn")) {
+  if (has("attn")) {
     built.insert(RecomputeModule::core_attn);
     if (cell.config.multi_latent_attention) built.insert(RecomputeModule::mla_up_proj);
   }
-  if (has_moe_layer(cell, false) && model_has_part(cell, "mlp")) {
-    built.insert(RecomputeModule::mlp);
+  if (!matrix::is_moe_layer(cell, layer)) {
+    if (has("mlp")) built.insert(RecomputeModule::mlp);
+    return built;
   }
-  if (has_moe_layer(cell, true)) {
-    built.insert(RecomputeModule::moe);
-    built.insert(RecomputeModule::moe_act);
-    if (cell.config.moe_shared_expert_intermediate_size) {
-      built.insert(RecomputeModule::shared_experts);
+  built.insert(RecomputeModule::moe);
+  built.insert(RecomputeModule::moe_act);
+  if (cell.config.moe_shared_expert_intermediate_size) {
+    built.insert(RecomputeModule::shared_experts);
+  }
+  return built;
+}
+
+/// Modules that selective recompute names and that these layers have.
+RecomputeModules selected_modules(const Cell& cell, const std::vector<LayerSpan>& spans) {
+  if (cell.config.recompute_granularity != RecomputeGranularity::selective) return {};
+  RecomputeModules built;
+  for (const LayerSpan& span : spans) {
+    for (std::int32_t i = 0; i < span.count; ++i) {
+      built = built | modules_of_layer(cell, span.first + i);
     }
   }
   return cell.config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn}) &
          built;
+}
+
+RecomputeModules selected_modules(const Cell& cell) {
+  return selected_modules(cell, {{0, cell.config.num_layers}});
+}
+
+bool recomputes(const Cell& cell, RecomputeModules selected) {
+  return cell.config.recompute_granularity == RecomputeGranularity::full || !selected.empty();
+}
+
+bool redraws(const Cell& cell, RecomputeModules selected) {
+  const bool attention = cell.config.attention_dropout > 0.0F;
+  if (cell.config.recompute_granularity == RecomputeGranularity::full) {
+    return attention || cell.config.hidden_dropout > 0.0F;
+  }
+  return attention && selected.contains(RecomputeModule::core_attn);
 }
 
 /// True where the backward of a graph of a layer computes discarded outputs again: those of a norm,
@@ -73,23 +96,26 @@ bool is_recomputed_layer(const Cell& cell, std::int32_t layer) {
 }  // namespace
 
 bool asks_for_recompute(const Cell& cell) {
-  return cell.config.recompute_granularity == RecomputeGranularity::full ||
-         !selected_modules(cell).empty();
+  return recomputes(cell, selected_modules(cell));
 }
 
-bool graph_recomputes(const Cell& cell, const PlannedGraph& graph) {
+bool stage_recomputes(const Cell& cell, int rank) {
+  return recomputes(cell, selected_modules(cell, stage_chunks(cell, rank)));
+}
+
+bool graph_recomputes(const Cell& cell, const PlannedGraph& graph, int rank) {
   if (graph.validation || graph.optimizer) return false;
   const bool whole_iteration = graph.layer < 0;
-  if (whole_iteration) return asks_for_recompute(cell);
+  if (whole_iteration) return stage_recomputes(cell, rank);
   return !graph.forward && discards_outputs(cell, graph);
 }
 
 bool redraws_masks(const Cell& cell) {
-  const bool attention = cell.config.attention_dropout > 0.0F;
-  if (cell.config.recompute_granularity == RecomputeGranularity::full) {
-    return attention || cell.config.hidden_dropout > 0.0F;
-  }
-  return attention && selected_modules(cell).contains(RecomputeModule::core_attn);
+  return redraws(cell, selected_modules(cell));
+}
+
+bool stage_redraws_masks(const Cell& cell, int rank) {
+  return redraws(cell, selected_modules(cell, stage_chunks(cell, rank)));
 }
 
 bool redraws_mask(const Cell& cell, std::int32_t layer, std::string_view tensor,

@@ -143,12 +143,11 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
                                .gang = assignment.gang,
                                .environment = environment_text(assignment),
                                .communicator = gang};
-  const bool shares =
-      assignment.faults.empty() && sabotage == Sabotage::none && assignment.mishap.empty();
   const suites::LegSource run_leg = [&](const matrix::Cell& cell,
                                         const workloads::LegRequest& request) {
     const auto run = [&] { return workloads::run_leg(cell, request, environment); };
-    return shares ? shared_legs_->take(owner, cell, request, run) : suites::SourcedLeg(run());
+    return assignment.shares_legs ? shared_legs_->take(owner, cell, request, run)
+                                  : suites::SourcedLeg(run());
   };
   const auto comparator = make_comparator(device(), sabotage);
   suites::CellRunOptions options;

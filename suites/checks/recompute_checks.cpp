@@ -103,6 +103,9 @@ CheckResult judge_recomputed_masks(JudgeContext& context) {
     }
     pairs.emplace_back(i, found->second);
   }
+  if (pairs.empty() && !stage_redraws_masks(context.cell, context.rank)) {
+    return {.detail = "no layer of this stage draws masks again"};
+  }
   if (pairs.empty()) {
     return {.verdict = Verdict::fail_coverage, .detail = "no dropout mask was drawn again"};
   }
@@ -122,7 +125,8 @@ CheckResult judge_recompute_on_and_off(JudgeContext& context) {
   const auto launches = [&](const LegRequest& leg) {
     return context.legs.record(leg).totals.eager_launches;
   };
-  if (launches(eager_leg()) <= launches(eager_leg_without_recompute())) {
+  if (stage_recomputes(context.cell, context.rank) &&
+      launches(eager_leg()) <= launches(eager_leg_without_recompute())) {
     return {
         .verdict = Verdict::fail_coverage,
         .detail = fmt::format("eager launched {} ops with recompute and {} without: nothing was "

@@ -290,6 +290,27 @@ CheckResult judge_partial_capture(JudgeContext& context) {
                         fmt::format("with graphs for layers {} only", fmt::join(planned, " ")));
 }
 
+namespace {
+
+/// Place of a rank among those that exchange rows of experts one with another: which of a pair
+/// sends first follows from it.
+std::int32_t place_in_exchange(const matrix::Cell& cell, int rank) {
+  const matrix::TrainingConfig& config = cell.config;
+  const bool pairwise =
+      config.moe_token_dispatcher_type == matrix::MoeTokenDispatcherType::alltoall;
+  if (!pairwise) return 0;
+  const std::int32_t ranks_of_stage = cell.ranks() / config.pipeline_model_parallel_size;
+  const std::int32_t replica = rank % ranks_of_stage / config.tensor_model_parallel_size;
+  return replica % config.expert_model_parallel_size;
+}
+
+bool have_one_role(const matrix::Cell& cell, int a, int b) {
+  return stage_of(cell, a) == stage_of(cell, b) &&
+         place_in_exchange(cell, a) == place_in_exchange(cell, b);
+}
+
+}  // namespace
+
 CheckResult judge_topology(JudgeContext& context) {
   for (const LegRequest& request : repeated_graph_legs(context.cell)) {
     // By direction, kind of layer and modules.
@@ -318,10 +339,7 @@ CheckResult judge_topology(JudgeContext& context) {
   const std::vector<std::uint64_t>& all = context.legs.state(graph_leg()).topologies;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const int peer = static_cast<int>(rank);
-    if (peer == context.rank ||
-        stage_of(context.cell, peer) != stage_of(context.cell, context.rank)) {
-      continue;
-    }
+    if (peer == context.rank || !have_one_role(context.cell, peer, context.rank)) continue;
     if (all[rank] != topology) {
       return {.verdict = Verdict::fail_comm_nonuniform,
               .detail = fmt::format("rank {} has the same role, its graphs have topology {:016x} "

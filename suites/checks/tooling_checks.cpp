@@ -31,8 +31,8 @@ bool has_recompute_node(const GraphRecord& graph) {
 /// Copies of inputs and gradients into the static slots of a graph, which a replay may launch.
 constexpr std::uint64_t copies_before_replay = 2;
 
-std::optional<std::string> audit_graphs(const matrix::Cell& cell, const CoveragePlan& plan,
-                                        const LegRecord& record) {
+std::optional<std::string> audit_graphs(const matrix::Cell& cell, int rank,
+                                        const CoveragePlan& plan, const LegRecord& record) {
   if (record.graphs.size() != plan.graphs.size()) {
     return fmt::format("{} graphs planned, {} captured", plan.graphs.size(), record.graphs.size());
   }
@@ -47,7 +47,7 @@ std::optional<std::string> audit_graphs(const matrix::Cell& cell, const Coverage
                          planned.layer, planned.microbatch,
                          planned.forward ? "forward" : "backward", graph.name);
     }
-    if (has_recompute_node(graph) != graph_recomputes(cell, planned)) {
+    if (has_recompute_node(graph) != graph_recomputes(cell, planned, rank)) {
       return fmt::format("'{}': {}", graph.name,
                          has_recompute_node(graph) ? "recomputes although its layers do not there"
                                                    : "recompute planned, no node recomputes");
@@ -160,7 +160,7 @@ CheckResult judge_coverage(JudgeContext& context) {
   const CoveragePlan plan = plan_coverage(context.cell, context.rank);
   for (const auto& request : graph_legs(context.cell)) {
     const LegRecord& record = context.legs.record(request);
-    auto wrong = audit_graphs(context.cell, plan, record);
+    auto wrong = audit_graphs(context.cell, context.rank, plan, record);
     if (!wrong) wrong = audit_executions(plan, record);
     if (!wrong) wrong = audit_totals(plan, record);
     if (wrong) {

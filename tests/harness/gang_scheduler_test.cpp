@@ -163,6 +163,19 @@ TEST(GangScheduler, TurnsFaultsOnForTheirRankAlone) {
   EXPECT_THAT(ranks.given(1).faults, ElementsAre("F02a"));
 }
 
+TEST(GangScheduler, LetsAllRanksShareLegsOrNoneEvenWhereOneAloneHasAFault) {
+  PlannedCell planned = cell("a", 2);
+  planned.faults = {"F02a"};
+  planned.fault_rank = 1;
+  SimulatedRanks ranks(4);
+  ranks.scheduler().add(planned, 1);
+  ranks.scheduler().add(cell("b", 2), 1);
+  ranks.dispatch();
+  for (const int rank : {0, 1, 2, 3}) {
+    EXPECT_EQ(ranks.given(rank).shares_legs, ranks.given(rank).name.id == "b") << rank;
+  }
+}
+
 TEST(GangScheduler, MakesANewGangAfterAWorkerWasLost) {
   SimulatedRanks ranks(2);
   ranks.scheduler().add(cell("a", 2), 1);

@@ -75,13 +75,31 @@ TEST(PlannedPieces, RecomputeOnlyWhatTheirModulesDiscard) {
   cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
   const auto recomputes = [&](matrix::RecomputeModules modules, const std::string& scope) {
     cell.config.recompute_modules = modules;
-    return graph_recomputes(cell, {.layer = 0, .forward = false, .scope = scope});
+    return graph_recomputes(cell, {.layer = 0, .forward = false, .scope = scope}, 0);
   };
   EXPECT_FALSE(recomputes({R::moe, R::shared_experts}, ""));
   EXPECT_TRUE(recomputes({R::moe_act}, ""));
   EXPECT_FALSE(recomputes({R::moe_act}, "moe_router+moe_preprocess"));
   EXPECT_TRUE(recomputes({R::layernorm}, "moe_router+moe_preprocess"));
   EXPECT_FALSE(recomputes({R::layernorm}, "moe_postprocess"));
+}
+
+TEST(RecomputePlan, AsksTheLayersThatAStageHolds) {
+  Cell cell;
+  cell.config.is_hybrid_model = true;  // Mamba, attention, Mamba, MLP
+  cell.config.num_layers = 4;
+  cell.config.pipeline_model_parallel_size = 2;
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
+  const PlannedGraph iteration{.layer = -1};
+  EXPECT_TRUE(asks_for_recompute(cell));
+  EXPECT_TRUE(stage_recomputes(cell, 0));
+  EXPECT_TRUE(graph_recomputes(cell, iteration, 0));
+  EXPECT_FALSE(stage_recomputes(cell, 1));
+  EXPECT_FALSE(stage_redraws_masks(cell, 1));
+  EXPECT_FALSE(graph_recomputes(cell, iteration, 1));
+  cell.config.recompute_modules = matrix::RecomputeModules{matrix::RecomputeModule::mlp};
+  EXPECT_FALSE(stage_recomputes(cell, 0));
+  EXPECT_TRUE(stage_recomputes(cell, 1));
 }
 
 TEST(PlannedPieces, FindModulesOfASection) {

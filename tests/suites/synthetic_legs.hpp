@@ -164,7 +164,8 @@ class SyntheticLegs {
         node.kind = workloads::NodeKind::kernel;
         node.operands.resize(2);
       }
-      if (graph_recomputes(cell, planned)) graph.nodes.front().label = "layer 0 recompute scores";
+      if (graph_recomputes(cell, planned, 0))
+        graph.nodes.front().label = "layer 0 recompute scores";
       record.captures.push_back({.graph = graph.name,
                                  .calls = 5,
                                  .hash_before = 17,
