@@ -109,6 +109,14 @@ CheckResult judge_one(const CheckDefinition& check, JudgeContext& context) {
   return result;
 }
 
+/// True where scenarios of checks on `own` run among those of `scenarios`.
+bool runs_among(CheckSubject scenarios, CheckSubject own) {
+  const bool alone = scenarios == CheckSubject::device_scenario;
+  if (own == CheckSubject::cell) return alone;
+  if (own == CheckSubject::runner) return alone || scenarios == CheckSubject::gang_scenario;
+  return own == scenarios;
+}
+
 /// What the controls of the comparison overlooked in this cell; empty where they held.
 std::string control_failure(const matrix::Cell& cell, const LegSet& legs, workloads::Device& device,
                             ControlledComparator& comparator) {
@@ -183,9 +191,7 @@ RankReport run_scenarios(CheckSubject subject, ScenarioContext& context,
   RankReport report;
   if (context.device != nullptr) report.device = context.device->properties().kind;
   for (const CheckDefinition& check : checks) {
-    const bool here = check.subject == subject || (check.subject == CheckSubject::cell &&
-                                                   subject == CheckSubject::device_scenario);
-    if (!here || check.scenario == nullptr) continue;
+    if (check.scenario == nullptr || !runs_among(subject, check.subject)) continue;
     const auto start = std::chrono::steady_clock::now();
     CheckResult result;
     try {

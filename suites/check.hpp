@@ -84,7 +84,8 @@ struct CheckDefinition {
   bool (*applies)(const matrix::Cell& cell) = nullptr;
   std::vector<workloads::LegRequest> (*legs)(const matrix::Cell& cell) = nullptr;
   CheckResult (*judge)(JudgeContext& context) = nullptr;
-  /// Of a check on cells: what their legs cannot show, run once a run on the device.
+  /// Of a check on cells: what their legs cannot show, run once a run on the device. Of a check of
+  /// the runner: what the machinery does not meet by itself, run so and on a gang.
   CheckResult (*scenario)(ScenarioContext& context) = nullptr;
 };
 

@@ -15,6 +15,7 @@
 #include "suites/checks/order_scenarios.hpp"
 #include "suites/checks/random_scenarios.hpp"
 #include "suites/checks/shared_pool_control.hpp"
+#include "suites/selftest_early_return.hpp"
 #include "suites/selftest_tampering.hpp"
 #include "suites/selftest_variants.hpp"
 
@@ -491,6 +492,7 @@ std::vector<SelftestRow> collect_rows() {
   add_controls(rows);
   add_faults(rows);
   add_special_faults(rows);
+  add_early_returns(rows);
   add_sabotages(rows);
   for (SelftestRow& row : tampering_rows()) rows.push_back(std::move(row));
   add_runner_rows(rows);

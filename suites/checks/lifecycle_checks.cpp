@@ -4,6 +4,7 @@
 #include "suites/checks/capture_recovery.hpp"
 #include "suites/checks/communicator_ends.hpp"
 #include "suites/checks/destroy_scenarios.hpp"
+#include "suites/checks/early_return.hpp"
 #include "suites/checks/families.hpp"
 #include "suites/checks/illegal_calls.hpp"
 #include "suites/checks/leg_choice.hpp"
@@ -41,7 +42,10 @@ std::span<const CheckDefinition> lifecycle_checks() {
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_teardown,
                       .scenario = judge_communicator_ends},
-      CheckDefinition{.id = "LIF-10", .subject = CheckSubject::runner, .failure = Verdict::crash},
+      CheckDefinition{.id = "LIF-10",
+                      .subject = CheckSubject::runner,
+                      .failure = Verdict::crash,
+                      .scenario = judge_early_return},
       CheckDefinition{.id = "LIF-11",
                       .subject = CheckSubject::device_scenario,
                       .failure = Verdict::fail_leak,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -139,16 +140,21 @@ TEST(SelftestScenarios, OfAGangEndAsTheTableSays) {
   for (const SelftestRow& row : selftest_table()) {
     if (row.scenario == nullptr || row.scenario_ranks < 2) continue;
     ++rows;
-    auto reports = run_gang([&row](ScenarioContext& context) {
+    workloads::FaultSwitches faults;
+    for (const workloads::Fault fault : row.faults) faults.turn_on(fault);
+    auto reports = run_gang([&row, &faults](ScenarioContext& context) {
+      context.faults = &faults;
       RankReport report;
-      report.checks.push_back(row.scenario(context));
+      CheckResult result = row.scenario(context);
+      if (result.check_id.empty()) result.check_id = row.check_id;
+      report.checks.push_back(std::move(result));
       return report;
     });
     const CellResult result = merge_reports({.id = row.id, .ranks = 2}, std::move(reports));
     std::string why;
     EXPECT_TRUE(selftest_holds(row, result, why)) << row.id << ": " << why;
   }
-  EXPECT_EQ(rows, 5);
+  EXPECT_EQ(rows, 7);
 }
 
 TEST(SelftestTampering, TurnsTheCheckRedThatGuardsTheRule) {

@@ -333,6 +333,7 @@ void GraphKeeper::enter(CapturedGraph& graph, std::span<const TensorView> inputs
 void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
                          const std::function<void()>& eager_body) {
   context_.clock.enter(Phase::replay);
+  context_.pass(ReturnPoint::before_replay);
   const bool instrumented = context_.recorder.instrumented();
   agree_on_layer(execution, &graph);
   find_freed_host_records(graph, execution.step);
@@ -347,6 +348,7 @@ void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
              !(context_.request.timed && context_.sabotage(Sabotage::timed_replay_does_nothing))) {
     launch(graph);
   }
+  context_.pass(ReturnPoint::in_flight);
   if (instrumented) context_.device().synchronize();
   const LaunchCounters after = context_.device().counters();
   execution.replayed = true;

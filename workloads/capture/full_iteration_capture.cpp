@@ -136,7 +136,7 @@ class FullIterationCapture final : public CaptureImplementation {
         run_body({.pool = pool, .capturing = true}, body);
         uniformity_.record_captured_event();
       });
-    } catch (const DeviceError& error) {
+    } catch (const Error& error) {
       layers_.clear();
       tell_failure(error.what());
       throw;

@@ -132,6 +132,7 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   RecordingTap tap(recorder, call.at({}));
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
   Buffer grad_input = call.module->backward(layer, grad, saved);
+  context_.pass(mode.capturing ? ReturnPoint::in_capture : ReturnPoint::in_step);
   if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
   if (recorder.instrumented()) {
     for (const Parameter& parameter : call.module->parameters()) {

@@ -7,6 +7,7 @@
 #include "workloads/faults/fault_switches.hpp"
 #include "workloads/training/leg_record.hpp"
 #include "workloads/training/leg_request.hpp"
+#include "workloads/training/return_point.hpp"
 
 namespace cgconform::workloads {
 
@@ -18,6 +19,7 @@ struct LegEnvironment {
   FaultSwitches faults;
   Sabotage sabotage = Sabotage::none;
   ProgressSink* progress = nullptr;
+  ReturnPoint returns_at = ReturnPoint::never;  ///< all ranks of a gang at the same
 };
 
 /// Runs the cell's training from its initial state and returns what was seen. Errors of the device

@@ -20,6 +20,11 @@ LegMemory::LegMemory(Device& device_of_leg, bool guard_bands, SegmentKind segmen
 
 LegMemory::~LegMemory() = default;
 
+void LegContext::pass(ReturnPoint point) const {
+  if (environment.returns_at != point) return;
+  throw EarlyReturnError(early_return_text(point));
+}
+
 MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool host) {
   const PoolStatistics pools = memory.allocator->total_statistics(observations);
   return {.taken = true,
