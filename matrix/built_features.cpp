@@ -194,7 +194,7 @@ constexpr std::array feature_rows{
               return cell.config.params_dtype == ParamsDtype::bf16 ||
                      cell.config.params_dtype == ParamsDtype::fp16;
             }},
-    Feature{"fp8", built, missing,
+    Feature{"fp8", built, built,
             [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none; }},
     Feature{"fp8 recipes other than delayed and tensorwise", missing, missing,
             [](const Cell& cell) {

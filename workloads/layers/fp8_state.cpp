@@ -31,19 +31,20 @@ Fp8State::Fp8State(const matrix::Cell& cell, std::int32_t linears, CachingAlloca
       linears_(linears) {
   const std::int64_t count = update_.tensors;
   const std::int64_t length = cell.config.fp8_amax_history_len;
-  const std::int64_t elements = (3 + length) * count + counters;
+  const std::int64_t elements = (2 + descale_stride + length) * count + counters;
   memory_ = Buffer(allocator, stream, default_pool, DType::fp32, Shape{elements}, "fp8 state");
   largest_ = Buffer(allocator, stream, default_pool, DType::fp32, Shape{count}, "fp8 limits");
-  scaling_ = {.scale = part(0, Shape{count}),
-              .descale = part(count, Shape{count}),
-              .history = part(3 * count, Shape{length, count}),
-              .newest = part(2 * count, Shape{count}),
+  const std::int64_t after_reciprocals = descale_stride * count;
+  scaling_ = {.scale = part(after_reciprocals, Shape{count}),
+              .descale = part(0, Shape{count, descale_stride}),
+              .history = part(after_reciprocals + 2 * count, Shape{length, count}),
+              .newest = part(after_reciprocals + count, Shape{count}),
               .updates = part(elements - counters, Shape{}),
               .largest = largest_.view()};
   refreshes_ = part(elements - counters + 1, Shape{});
   weights_cached_ = part(elements - counters + 2, Shape{});
   stream.fill(memory(), 0, "fp8 state");
-  const std::vector<float> ones(static_cast<std::size_t>(count), 1.0F);
+  const std::vector<float> ones(static_cast<std::size_t>(scaling_.descale.shape.elements()), 1.0F);
   stream.upload(scaling_.scale, ones.data(), false, "fp8 scales");
   stream.upload(scaling_.descale, ones.data(), false, "fp8 scales");
   std::vector<float> limits;
@@ -69,7 +70,7 @@ Fp8Scaling Fp8State::scaling(std::int32_t linear, Fp8Operand operand) const {
       std::int64_t{linear} * operands_a_linear + static_cast<std::int32_t>(operand);
   const bool gradient = operand == Fp8Operand::grad_output;
   return {.scale = elements_of(scaling_.scale, tensor, Shape{}),
-          .descale = elements_of(scaling_.descale, tensor, Shape{}),
+          .descale = elements_of(scaling_.descale, tensor * descale_stride, Shape{}),
           .amax = elements_of(scaling_.history, tensor, Shape{}),
           .format = gradient ? gradient_format_ : EightBitFormat::e4m3};
 }

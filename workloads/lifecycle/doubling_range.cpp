@@ -80,7 +80,7 @@ void DoublingRange::work(bool captured) {
       captured && faults_ != nullptr && faults_->is_on(Fault::f12a_history_roll_left_out);
   fp8_update_scales(*stream_,
                     {.scale = part(0, {1}),
-                     .descale = part(1, {1}),
+                     .descale = part(1, {1, 1}),
                      .history = part(2, {2, 1}),
                      .newest = part(4, {1}),
                      .updates = part(5, {}),

@@ -31,10 +31,14 @@ struct UpdateScalesParams {
   bool most_recent = false;  ///< the step that ends decides alone, not the largest of the history
 };
 
+/// Floats from one reciprocal of a scale to the next: cuBLASLt (13.0 on an H200) takes the factor
+/// of an operand from a multiple of 16 bytes alone, and says not_supported else.
+inline constexpr std::int64_t descale_stride = 4;
+
 /// What delayed scaling keeps of a number of tensors, in device memory.
 struct ScalingView {
   TensorView scale;    ///< [tensors]
-  TensorView descale;  ///< [tensors], reciprocals
+  TensorView descale;  ///< [tensors, stride], reciprocals, each in the first place of its row
   TensorView history;  ///< [length, tensors]; the first row is the step's that runs
   TensorView newest;   ///< [tensors], the magnitudes of the step that ended last
   TensorView updates;  ///< a scalar

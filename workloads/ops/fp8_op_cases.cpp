@@ -81,7 +81,7 @@ void add_fp8_op_cases(OperandMaker& make, std::vector<OpCase>& cases) {
     const std::int32_t first = most_recent ? 1 : 0;
     cases.push_back(
         {&fp8_update_scales_op,
-         {three(1, 2, 4), three(1, 0.5F, 0.25F),
+         {three(1, 2, 4), operand_content(Shape{3, 2}, std::vector<float>{1, 0, 0.5F, 0, 0.25F, 0}),
           operand_content(Shape{2, 3}, std::vector<float>{3, 0, 7, 1, 0, 9}), three(5, 6, 7),
           scalar(1.0F), three(448, 448, 57344)},
          [most_recent, first](Stream& s, Views v) {

@@ -151,9 +151,12 @@ class CudaDevice final : public Device, public SegmentSources {
         cudaDeviceGetGraphMemAttribute(ordinal_, cudaGraphMemAttrReservedMemCurrent, &reserved));
     use.graph_bytes = static_cast<std::int64_t>(reserved);
     use.used_bytes = static_cast<std::int64_t>(total - free);
-    if (shared_) {
-      const std::int64_t own = nvml_->bytes_of_this_process();
-      use.used_bytes = own >= 0 ? own : use.segment_bytes + use.graph_bytes;
+    // Other programs may use the GPU, too, known to this run or not.
+    const std::int64_t own = nvml_->bytes_of_this_process();
+    if (own >= 0) {
+      use.used_bytes = own;
+    } else if (shared_) {
+      use.used_bytes = use.segment_bytes + use.graph_bytes;
     }
     return use;
   }
@@ -190,9 +193,7 @@ class CudaDevice final : public Device, public SegmentSources {
     };
     add("gpu_used_bytes", static_cast<double>(state.used_bytes));
     // Where it is missing on a shared GPU, growth is judged by what this program allocates alone.
-    if (shared_) {
-      add("gpu_process_bytes", static_cast<double>(nvml_->bytes_of_this_process()));
-    }
+    add("gpu_process_bytes", static_cast<double>(nvml_->bytes_of_this_process()));
     add("gpu_sm_megahertz", state.sm_megahertz);
     add("gpu_memory_megahertz", state.memory_megahertz);
     add("gpu_temperature_celsius", state.temperature_celsius);

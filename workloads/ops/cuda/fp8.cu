@@ -130,16 +130,13 @@ void gemm_accumulate_of(const OpCall& call, const LaunchContext& context) {
 
 /// True where cuBLASLt has multiplied.
 bool multiplied(const OpCall& call, const LaunchContext& context, bool accumulates) {
-  const auto params = call.params.as<Fp8GemmParams>();
-  if (!context.gemm->multiplies(params, call.operand(0).dtype)) return false;
-  context.gemm->multiply(params,
-                         {.c = call.operand(0),
-                          .a = call.operand(1),
-                          .b = call.operand(2),
-                          .descale_a = call.operand(3),
-                          .descale_b = call.operand(4)},
-                         accumulates, context.stream);
-  return true;
+  return context.gemm->multiply(call.params.as<Fp8GemmParams>(),
+                                {.c = call.operand(0),
+                                 .a = call.operand(1),
+                                 .b = call.operand(2),
+                                 .descale_a = call.operand(3),
+                                 .descale_b = call.operand(4)},
+                                accumulates, context.stream);
 }
 
 }  // namespace
@@ -164,6 +161,7 @@ void fp8_update_scales(const OpCall& call, const LaunchContext& context) {
   float* newest = elements<float>(call, 3);
   float* updates = elements<float>(call, 4);
   const float* largest = elements<const float>(call, 5);
+  const std::int64_t stride = extent(call, 1, 1);
   const std::int64_t steps = extent(call, 2, 0);
   for_each(params.count, context, [=] __device__(std::int64_t i) {
     const std::int64_t tensor = params.first + i;
@@ -174,7 +172,7 @@ void fp8_update_scales(const OpCall& call, const LaunchContext& context) {
     }
     const float wanted = largest[tensor] / (params.headroom * amax);
     if (amax > 0.0F && isfinite(amax) && isfinite(wanted)) scale[tensor] = wanted;
-    descale[tensor] = 1.0F / scale[tensor];
+    descale[tensor * stride] = 1.0F / scale[tensor];
     for (std::int64_t step = steps - 1; step > 0; --step) {
       history[step * params.tensors + tensor] = history[(step - 1) * params.tensors + tensor];
     }

@@ -1,7 +1,11 @@
 #include "workloads/ops/cuda/gemm_engine.hpp"
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -21,12 +25,17 @@ constexpr std::uint32_t largest_alignment = 256;
 constexpr std::pair first_fp8_capability{8, 9};
 /// Extents of products in 8 bits are multiples of it.
 constexpr std::int32_t fp8_extent = 16;
+/// cuBLASLt reads the factor of an operand from such addresses alone.
+constexpr std::uint32_t scale_alignment = descale_stride * sizeof(float);
+constexpr int offered_algorithms = 8;
 
-void check_blas(cublasStatus_t status, const char* call) {
+void check_blas(cublasStatus_t status, const char* call, std::string_view subject = {}) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw DeviceError(status == CUBLAS_STATUS_NOT_SUPPORTED ? ErrorCategory::not_supported
                                                           : ErrorCategory::launch_failure,
-                    call, fmt::format("cuBLASLt status {}", static_cast<int>(status)));
+                    call,
+                    fmt::format("cuBLASLt status {}{}{}", static_cast<int>(status),
+                                subject.empty() ? "" : ", ", subject));
 }
 
 cudaDataType_t data_type(DType dtype) {
@@ -79,7 +88,10 @@ std::uint32_t alignment_of(const void* pointer) {
 /// its transpose: c^T = op(b)^T op(a)^T with the operands swapped.
 class Description {
  public:
-  Description(const GemmParams& params, const Types& types, GemmEpilogue epilogue) {
+  Description(const GemmParams& params, const Types& types, GemmEpilogue epilogue)
+      : text_(fmt::format("{} of [{}, {}] by [{}, {}], cudaDataType {} and {} to {}", params.batch,
+                          params.m, params.k, params.k, params.n, static_cast<int>(types.a),
+                          static_cast<int>(types.b), static_cast<int>(types.result))) {
     check_blas(cublasLtMatmulDescCreate(&operation_, types.compute(), types.scale()),
                "cublasLtMatmulDescCreate");
     const cublasOperation_t first = params.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -113,6 +125,8 @@ class Description {
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
   }
 
+  /// The product in words, for a reader of an error.
+  const std::string& text() const { return text_; }
   cublasLtMatmulDesc_t operation() const { return operation_; }
   cublasLtMatrixLayout_t a() const { return a_; }
   cublasLtMatrixLayout_t b() const { return b_; }
@@ -138,14 +152,16 @@ class Description {
     return made;
   }
 
+  std::string text_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr;
   cublasLtMatrixLayout_t b_ = nullptr;
   cublasLtMatrixLayout_t c_ = nullptr;
 };
 
-cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Description& description,
-                            std::uint32_t alignment) {
+/// The first algorithm that cuBLASLt offers for a product and then takes; empty where none is.
+std::optional<cublasLtMatmulAlgo_t> choose(cublasLtHandle_t handle, const Description& description,
+                                           std::uint32_t alignment) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -160,22 +176,33 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Description& descript
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(attribute, alignment);
   }
-  cublasLtMatmulHeuristicResult_t result = {};
+  std::array<cublasLtMatmulHeuristicResult_t, offered_algorithms> offered = {};
   int found = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle, description.operation(), description.b(), description.a(), description.c(),
-      description.c(), preference, 1, &result, &found);
+      description.c(), preference, offered_algorithms, offered.data(), &found);
   cublasLtMatmulPreferenceDestroy(preference);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return std::nullopt;
   check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
-  if (found == 0) check_blas(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
-  return result.algo;
+  for (const auto& candidate : std::span(offered).first(static_cast<std::size_t>(found))) {
+    if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
+    // The heuristic looks at less than the product does, 8-bit products above all.
+    cublasLtMatmulHeuristicResult_t checked = {};
+    if (cublasLtMatmulAlgoCheck(handle, description.operation(), description.b(), description.a(),
+                                description.c(), description.c(), &candidate.algo,
+                                &checked) == CUBLAS_STATUS_SUCCESS &&
+        checked.workspaceSize <= workspace_bytes) {
+      return candidate.algo;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
 struct GemmAlgorithms::Plan {
   Description description;
-  cublasLtMatmulAlgo_t algorithm = {};
+  std::optional<cublasLtMatmulAlgo_t> algorithm;
 };
 
 GemmAlgorithms::GemmAlgorithms() {
@@ -235,11 +262,13 @@ std::size_t GemmAlgorithms::KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
-GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key) {
+GemmAlgorithms::Plan& GemmAlgorithms::plan(const Key& key, const ScalePointers& scales) {
   std::unique_ptr<Plan>& plan = plans_[key];
   if (!plan) {
     std::unique_ptr<Plan> made(
-        new Plan{{key.params, Types{key.a, key.b, key.result}, key.epilogue}});
+        new Plan{{key.params, Types{key.a, key.b, key.result}, key.epilogue}, std::nullopt});
+    // Not every algorithm multiplies by scales: they have to be there when one is chosen.
+    if (scales.a != nullptr) made->description.set_scales(scales.a, scales.b);
     made->algorithm = choose(handle_, made->description, key.alignment);
     plan = std::move(made);
   }
@@ -276,13 +305,17 @@ void* GemmEngine::scratch(std::int64_t bytes, cudaStream_t stream) {
 
 void GemmEngine::launch(GemmAlgorithms::Plan& plan, const void* alpha, const void* beta,
                         const GemmOperands& operands, cudaStream_t stream) {
+  if (!plan.algorithm) {
+    throw DeviceError(ErrorCategory::not_supported, "cublasLtMatmulAlgoGetHeuristic",
+                      "cuBLASLt has no algorithm for " + plan.description.text());
+  }
   const void* added = operands.residual.valid() ? operands.residual.data : operands.c.data;
-  check_blas(
+  const cublasStatus_t status =
       cublasLtMatmul(algorithms_->handle_, plan.description.operation(), alpha, operands.b.data,
                      plan.description.b(), operands.a.data, plan.description.a(), beta, added,
-                     plan.description.c(), operands.c.data, plan.description.c(), &plan.algorithm,
-                     workspace(stream), workspace_bytes, stream),
-      "cublasLtMatmul");
+                     plan.description.c(), operands.c.data, plan.description.c(), &*plan.algorithm,
+                     workspace(stream), workspace_bytes, stream);
+  check_blas(status, "cublasLtMatmul", plan.description.text());
 }
 
 void GemmEngine::multiply(const GemmParams& params, const GemmOperands& operands,
@@ -297,7 +330,7 @@ void GemmEngine::multiply(const GemmParams& params, const GemmOperands& operands
        {&operands.c, &operands.a, &operands.b, &operands.bias, &operands.residual}) {
     if (operand->valid()) key.alignment = std::min(key.alignment, alignment_of(operand->data));
   }
-  GemmAlgorithms::Plan& plan = algorithms_->plan(key);
+  GemmAlgorithms::Plan& plan = algorithms_->plan(key, {});
   if (has_bias(epilogue)) plan.description.set_bias(operands.bias.data);
   const float beta = adds_matrix(epilogue) ? 1.0F : 0.0F;
   if (operands.a.dtype == DType::fp64) {
@@ -316,8 +349,13 @@ bool GemmEngine::multiplies(const Fp8GemmParams& params, DType result) const {
          params.m % fp8_extent == 0 && params.n % fp8_extent == 0 && params.k % fp8_extent == 0;
 }
 
-void GemmEngine::multiply(const Fp8GemmParams& params, const Fp8Operands& operands,
+bool GemmEngine::multiply(const Fp8GemmParams& params, const Fp8Operands& operands,
                           bool accumulates, cudaStream_t stream) {
+  if (!multiplies(params, operands.c.dtype)) return false;
+  if (std::min(alignment_of(operands.descale_a.data), alignment_of(operands.descale_b.data)) <
+      scale_alignment) {
+    return false;
+  }
   GemmAlgorithms::Key key{
       .params = {.m = params.m, .n = params.n, .k = params.k, .transpose_b = true},
       .a = data_type(params.format_a),
@@ -328,11 +366,14 @@ void GemmEngine::multiply(const Fp8GemmParams& params, const Fp8Operands& operan
   for (const TensorView* operand : {&operands.c, &operands.a, &operands.b}) {
     key.alignment = std::min(key.alignment, alignment_of(operand->data));
   }
-  GemmAlgorithms::Plan& plan = algorithms_->plan(key);
+  GemmAlgorithms::Plan& plan =
+      algorithms_->plan(key, {operands.descale_a.data, operands.descale_b.data});
+  if (!plan.algorithm) return false;
   plan.description.set_scales(operands.descale_a.data, operands.descale_b.data);
   const float alpha = 1.0F;
   const float beta = accumulates ? 1.0F : 0.0F;
   launch(plan, &alpha, &beta, {.c = operands.c, .a = operands.a, .b = operands.b}, stream);
+  return true;
 }
 
 void gemm(const OpCall& call, const LaunchContext& context) {

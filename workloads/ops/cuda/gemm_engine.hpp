@@ -64,7 +64,13 @@ class GemmAlgorithms {
   /// A described product and its algorithm.
   struct Plan;
 
-  Plan& plan(const Key& key);
+  /// Where the factors of both operands lie in device memory; null where there are none.
+  struct ScalePointers {
+    const void* a = nullptr;
+    const void* b = nullptr;
+  };
+
+  Plan& plan(const Key& key, const ScalePointers& scales);
   bool multiplies_fp8() const { return multiplies_fp8_; }
   void* take_workspace();
   /// Work that uses it must have ended.
@@ -89,18 +95,17 @@ class GemmEngine {
   /// c = alpha * op(a) op(b), finished by the epilogue. Throws DeviceError where cuBLASLt refuses.
   void multiply(const GemmParams& params, const GemmOperands& operands, GemmEpilogue epilogue,
                 cudaStream_t stream);
-  /// c = a b^T * scales of both, or adds it to c, in 8 bits. Throws DeviceError where cuBLASLt
-  /// refuses; see `multiplies`.
-  void multiply(const Fp8GemmParams& params, const Fp8Operands& operands, bool accumulates,
+  /// c = a b^T * scales of both, or adds it to c, in 8 bits. False, and nothing done, where the
+  /// device or cuBLASLt has no such product: that depends on types, extents and alignment alone, so
+  /// that all runs of a product multiply alike. Throws DeviceError where the product fails.
+  bool multiply(const Fp8GemmParams& params, const Fp8Operands& operands, bool accumulates,
                 cudaStream_t stream);
-  /// True where the device has units for such a product. It depends on nothing but type and
-  /// extents, so that all runs of it multiply alike.
-  bool multiplies(const Fp8GemmParams& params, DType result) const;
   /// At least `bytes` of the stream's workspace, for a kernel that runs to its end before the next
   /// call on the stream. Throws DeviceError where the workspace is smaller.
   void* scratch(std::int64_t bytes, cudaStream_t stream);
 
  private:
+  bool multiplies(const Fp8GemmParams& params, DType result) const;
   void* workspace(cudaStream_t stream);
   void launch(GemmAlgorithms::Plan& plan, const void* alpha, const void* beta,
               const GemmOperands& operands, cudaStream_t stream);

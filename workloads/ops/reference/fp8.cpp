@@ -109,6 +109,7 @@ void fp8_update_scales(const OpCall& call) {
   float* history = elements<float>(call, 2);
   float* newest = elements<float>(call, 3);
   const auto* largest = elements<const float>(call, 5);
+  const std::int64_t stride = extent(call, 1, 1);
   const std::int64_t steps = extent(call, 2, 0);
   for (std::int64_t tensor = params.first; tensor < params.first + params.count; ++tensor) {
     newest[tensor] = history[tensor];
@@ -118,7 +119,7 @@ void fp8_update_scales(const OpCall& call) {
     }
     const float wanted = largest[tensor] / (params.headroom * amax);
     if (amax > 0.0F && std::isfinite(amax) && std::isfinite(wanted)) scale[tensor] = wanted;
-    descale[tensor] = 1.0F / scale[tensor];
+    descale[tensor * stride] = 1.0F / scale[tensor];
     for (std::int64_t step = steps - 1; step > 0; --step) {
       history[step * params.tensors + tensor] = history[(step - 1) * params.tensors + tensor];
     }
