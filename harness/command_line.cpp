@@ -44,6 +44,7 @@ const Choices<DeviceChoice> device_choices{{"auto", DeviceChoice::automatic},
                                            {"cuda", DeviceChoice::cuda}};
 const Choices<IsolationChoice> isolation_choices{{"kept", IsolationChoice::kept},
                                                  {"cell", IsolationChoice::cell}};
+const Choices<bool> switch_choices{{"on", true}, {"off", false}};
 const Choices<GuardPagesChoice> guard_pages_choices{{"end", GuardPagesChoice::end},
                                                     {"start", GuardPagesChoice::start}};
 const Choices<Action> list_choices{{"text", Action::list}, {"json", Action::list_json}};
@@ -63,6 +64,7 @@ E chosen(std::string_view option, const std::string& word, const Choices<E>& cho
 struct RawArguments {
   std::string device = "auto";
   std::string isolation = "kept";
+  std::string share_legs = "on";
   std::string list;
   bool dry_run = false;
   std::vector<std::string> lifts;
@@ -118,6 +120,10 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
       ->capture_default_str();
   app.add_option("--isolation", raw.isolation, "kept workers, or a fresh one for each cell")
       ->type_name("kept|cell")
+      ->capture_default_str();
+  app.add_option("--share-legs", raw.share_legs,
+                 "let a cell take an eager leg that an earlier cell ran alike on the same worker")
+      ->type_name("on|off")
       ->capture_default_str();
   app.add_option("--timeout", raw.timeout_seconds, "seconds a cell may take in all")
       ->type_name("SECONDS")
@@ -328,6 +334,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                                    : chosen("--guard-pages", raw.guard_pages, guard_pages_choices);
   }
   line.options.isolation = chosen("--isolation", raw.isolation, isolation_choices);
+  line.options.share_legs = chosen("--share-legs", raw.share_legs, switch_choices);
   line.options.cell_deadline =
       std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(raw.timeout_seconds * 1e3))};
   if (app.count("--list") > 0) {

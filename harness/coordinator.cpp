@@ -185,6 +185,7 @@ void Coordinator::plan_run() {
       Deadlines(deadline_scale).phase(workloads::Phase::replay).count() / 2;
   // A wrapper's report is complete once its worker has ended: a worker runs one cell.
   scheduling.always_fresh = options_.isolation == IsolationChoice::cell || !options_.wrap.empty();
+  scheduling.share_legs = options_.share_legs;
   scheduling.guard_pages = guard_pages_name(options_.guard_pages);
   scheduling.gpus = std::move(gpus);
   scheduling.gpus_shared = sharing_.shared;

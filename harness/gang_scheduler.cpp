@@ -145,8 +145,8 @@ void GangScheduler::start(WaitingCell cell, const std::vector<int>& ranks) {
       cell.planned.guard_pages.empty() ? options_.guard_pages : cell.planned.guard_pages;
   assignment.gpus_shared = options_.gpus_shared;
   // All ranks of the gang have to do the same, also where one alone has the fault.
-  assignment.shares_legs =
-      cell.planned.faults.empty() && cell.planned.sabotage.empty() && cell.planned.mishap.empty();
+  assignment.shares_legs = options_.share_legs && cell.planned.faults.empty() &&
+                           cell.planned.sabotage.empty() && cell.planned.mishap.empty();
   assignment.communicator_timeout_milliseconds = options_.communicator_timeout_milliseconds;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     busy_[static_cast<std::size_t>(ranks[i])] = true;

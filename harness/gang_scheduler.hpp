@@ -37,6 +37,7 @@ struct SchedulerOptions {
   std::string device = "reference";
   std::vector<std::string> checks;
   bool always_fresh = false;
+  bool share_legs = true;  ///< where a cell has no fault, sabotage or mishap
   std::string guard_pages = "off";
   std::vector<int> gpus;     ///< each rank's, of those it sees; empty without GPUs
   bool gpus_shared = false;  ///< ranks of the run share GPUs

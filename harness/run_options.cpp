@@ -56,6 +56,7 @@ std::vector<std::string> deciding_options(const RunOptions& options) {
       fmt::format("seed={}", options.seed),
       fmt::format("device={}", device_choice_name(options.device)),
       fmt::format("isolation={}", options.isolation == IsolationChoice::cell ? "cell" : "kept"),
+      fmt::format("share_legs={}", options.share_legs ? "on" : "off"),
       fmt::format("deadline_scale={}", options.deadline_scale),
       fmt::format("timeout={}", options.cell_deadline.count()),
       fmt::format("sabotage={}", options.sabotage),
@@ -124,6 +125,7 @@ std::string reproducer_line(const RunOptions& options, const std::string& device
     line += fmt::format(" --guard-pages={}", guard_pages_name(options.guard_pages));
   }
   if (options.isolation == IsolationChoice::cell) line += " --isolation=cell";
+  if (!options.share_legs) line += " --share-legs=off";
   if (!is_default(options, &RunOptions::deadline_scale)) {
     line += fmt::format(" --deadline-scale {}", options.deadline_scale);
   }

@@ -29,6 +29,7 @@ struct RunOptions {
   bool force = false;
   DeviceChoice device = DeviceChoice::automatic;
   IsolationChoice isolation = IsolationChoice::kept;
+  bool share_legs = true;  ///< cells of kept workers take legs that an earlier one ran alike
   double deadline_scale = 1.0;
   std::chrono::milliseconds cell_deadline{600000};
   bool quiet = false;

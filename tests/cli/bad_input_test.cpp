@@ -82,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"FilterSelectsNothing", {"--filter", "impl=none & impl=local"}, {"selects no"}},
         BadInput{"UnknownCell", {"--cell", "0123456789abcdef"}, {"--cell", "--list"}},
         BadInput{"UnknownDevice", {"--device", "gpu"}, {"--device", "auto, reference, cuda"}},
+        BadInput{"UnknownWordForSharing", {"--share-legs", "of"}, {"--share-legs", "'off'"}},
         BadInput{"UnknownIsolation", {"--isolation", "cells"}, {"--isolation", "'cell'"}},
         BadInput{"UnknownListFormat", {"--list=xml"}, {"--list", "text, json"}},
         BadInput{"ShardZero", {"--shard", "0/4"}, {"--shard 0/4", "I/N"}},
