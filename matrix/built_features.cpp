@@ -183,10 +183,6 @@ constexpr std::array feature_rows{
               return config.expert_model_parallel_size > 1 &&
                      config.data_parallel_size % config.expert_model_parallel_size != 0;
             }},
-    Feature{"experts beside tensor parallelism", missing, missing,
-            [](const Cell& cell) {
-              return has_experts(cell) && cell.config.tensor_model_parallel_size > 1;
-            }},
     Feature{"expandable segments", built, built,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},
     Feature{"16-bit parameters", built, built,

@@ -108,11 +108,11 @@ CheckResult judge_early_return(ScenarioContext& context) {
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       const std::string otherwise = first_trouble(result.ended, context.gang);
       if (!otherwise.empty()) {
-        return {.verdict = Verdict::fail_suite, .detail = scene + ": " + otherwise};
+        return {.verdict = Verdict::fail_suite, .detail = fmt::format("{}: {}", scene, otherwise)};
       }
       const std::string trouble = first_trouble(find_trouble(result, taken.count()), context.gang);
       if (!trouble.empty()) {
-        return {.verdict = Verdict::fail_teardown, .detail = scene + ": " + trouble};
+        return {.verdict = Verdict::fail_teardown, .detail = fmt::format("{}: {}", scene, trouble)};
       }
       ++returns;
     }

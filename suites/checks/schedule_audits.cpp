@@ -36,11 +36,18 @@ CheckResult fail(Verdict verdict, const LegRequest& leg, std::string_view what) 
   return {.verdict = verdict, .detail = fmt::format("{} leg: {}", leg_name(leg), what)};
 }
 
-/// Messages between stages; those among the ranks of an expert-parallel group are none.
+/// Among the ranks that run one layer together: such communication belongs to the layer.
+bool inside_of_layer(const workloads::GraphNode& node) {
+  const auto names = [&](const char* group) {
+    return node.communicator.find(group) != std::string::npos;
+  };
+  return names("tensor parallel") || names("expert parallel");
+}
+
+/// Messages between stages.
 std::int64_t count_nodes(const GraphRecord& graph, std::string_view op) {
   return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
-    return node.kind == NodeKind::communication && node.op_name == op &&
-           node.communicator.find("expert parallel") == std::string::npos;
+    return node.kind == NodeKind::communication && node.op_name == op && !inside_of_layer(node);
   });
 }
 
@@ -206,7 +213,7 @@ CheckResult judge_eager_transfers(JudgeContext& context) {
       // The optimizer's graph sums up the norm that gradients are clipped by.
       if (graph.scope == optimizer_scope) continue;
       for (const auto& node : graph.nodes) {
-        if (node.kind != NodeKind::communication) continue;
+        if (node.kind != NodeKind::communication || inside_of_layer(node)) continue;
         return fail(
             Verdict::fail_coverage, request,
             fmt::format("'{}' holds a {}, which has to stay outside", graph.name, node.op_name));

@@ -113,6 +113,12 @@ TEST_F(ScheduleJudges, NameTransfersInGraphsOfLayersAndTheirLackInIterations) {
     record.graphs.front().nodes.front().kind = workloads::NodeKind::communication;
   });
   expect(result_of(inside, "COM-08"), Verdict::fail_coverage, "has to stay outside");
+  const RankReport of_layer = run(cell, [](const LegRequest&, LegRecord& record) {
+    workloads::GraphNode& node = record.graphs.front().nodes.front();
+    node.kind = workloads::NodeKind::communication;
+    node.communicator = "gang0 tensor parallel 1";
+  });
+  expect(result_of(of_layer, "COM-08"), Verdict::pass, "outside of graphs");
 
   cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
   cell.config.cuda_graph_warmup_steps = 1;

@@ -12,7 +12,6 @@
 namespace cgconform::workloads {
 namespace {
 
-using matrix::CaptureForm;
 using matrix::CudaGraphImpl;
 using testing::small_cell;
 

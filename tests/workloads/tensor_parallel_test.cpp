@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "matrix/virtual_stages.hpp"
-#include "tests/workloads/pipeline_legs.hpp"
+#include "tests/workloads/sharded_results.hpp"
 #include "workloads/training/parallel_groups.hpp"
 
 namespace cgconform::workloads {
@@ -42,80 +40,11 @@ matrix::Cell split_cell(CudaGraphImpl impl, const Layout& layout) {
   return cell;
 }
 
-std::vector<double> doubles_of(const std::vector<std::byte>& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(double));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-/// What rank `part` of `parts` holds of a tensor of the whole model, cut by hand: rows of
-/// column-parallel weights, those of queries, keys and values apart; columns of row-parallel ones.
-std::vector<double> part_of(const std::vector<double>& whole, const std::string& tensor,
-                            std::int64_t columns, std::size_t part, std::size_t parts) {
-  const auto has = [&](const char* text) { return tensor.find(text) != std::string::npos; };
-  std::vector<double> own;
-  if (has("linear_proj.weight") || has("linear_fc2.weight")) {
-    const auto width = static_cast<std::size_t>(columns);
-    const std::size_t share = width / parts;
-    for (std::size_t row = 0; row < whole.size() / width; ++row) {
-      for (std::size_t i = 0; i < share; ++i) {
-        own.push_back(whole[row * width + part * share + i]);
-      }
-    }
-    return own;
-  }
-  if (!has("linear_qkv") && !has("linear_fc1")) return whole;
-  const std::size_t sections = has("linear_qkv") ? 3 : 1;
-  const std::size_t section = whole.size() / sections;
-  for (std::size_t i = 0; i < sections; ++i) {
-    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(i * section);
-    const auto share = static_cast<std::ptrdiff_t>(section / parts);
-    own.insert(own.end(), begin + static_cast<std::ptrdiff_t>(part) * share,
-               begin + (static_cast<std::ptrdiff_t>(part) + 1) * share);
-  }
-  return own;
-}
-
-/// Losses and the gradients of the first step agree with those of one rank on the whole batch, up
-/// to the order in which partial sums are added.
+/// Heads enough for four parts.
 void expect_results_of_one_rank(const Layout& layout) {
   matrix::Cell cell = split_cell(CudaGraphImpl::none, layout);
   cell.config.num_attention_heads = 4;
-  cell.config.params_dtype = matrix::ParamsDtype::fp64;
-  cell.config.attention_dropout = 0.0F;
-  cell.config.hidden_dropout = 0.0F;
-  matrix::Cell whole = cell;
-  whole.config.num_microbatches *= layout.replicas;
-  whole.config.tensor_model_parallel_size = 1;
-  whole.config.data_parallel_size = 1;
-  whole.config.pipeline_model_parallel_size = 1;
-  whole.config.virtual_pipeline_model_parallel_size.reset();
-  const auto expected = testing::run_ranks(whole, eager).at(0).bytes;
-  const auto ranks = testing::run_ranks(cell, eager);
-  std::size_t gradients = 0;
-  std::size_t losses = 0;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    ASSERT_EQ(ranks[rank].record.error, "");
-    const auto parts = static_cast<std::size_t>(layout.parts);
-    for (const auto& [key, bytes] : ranks[rank].bytes) {
-      const auto& [quantity, step, microbatch, layer, validation, tensor, times] = key;
-      const bool loss = quantity == ObservedQuantity::loss && layout.replicas == 1;
-      if (step != 0 || (quantity != ObservedQuantity::main_grad && !loss)) continue;
-      const bool fc2 = tensor.find("fc2") != std::string::npos;
-      const std::int64_t columns = fc2 ? cell.shape.ffn_hidden_size : cell.config.hidden_size;
-      const std::vector<double> all =
-          part_of(doubles_of(expected.at(key)), tensor, columns, rank % parts, parts);
-      const std::vector<double> own = doubles_of(bytes);
-      ASSERT_EQ(own.size(), all.size()) << testing::key_text(key);
-      for (std::size_t i = 0; i < own.size(); ++i) {
-        ASSERT_NEAR(own[i], all[i], 1e-12 * std::max(1.0, std::abs(all[i])))
-            << testing::key_text(key) << " rank " << rank << " element " << i;
-      }
-      ++(loss ? losses : gradients);
-    }
-  }
-  EXPECT_GT(gradients, 0U);
-  EXPECT_TRUE(losses > 0 || layout.replicas > 1);
+  testing::expect_results_of_one_rank(cell);
 }
 
 TEST(TensorParallel, GivesTheLossesAndGradientsOfOneRank) {

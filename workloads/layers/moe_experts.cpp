@@ -44,21 +44,33 @@ MoeExperts::MoeExperts(std::string layer_name, const TransformerShape& shape, co
                        const ModuleParameters& made_in, DType dtype)
     : name_(std::move(layer_name)),
       moe_(moe),
+      tensor_(made_in.tensor),
       layouts_(moe_layouts(shape, moe, dtype)),
+      own_ffn_(moe.ffn_hidden / tensor_.size()),
       exchange_(shape, moe) {
   const std::int64_t hidden = shape.hidden;
   const std::int64_t ffn = moe.ffn_hidden;
   const auto added = [&](const char* parameter_name, const Shape& extents, std::int64_t fan_in,
-                         std::uint64_t number) {
-    const ParameterShard own{.axis = 0, .part = moe.group_rank(), .parts = moe.group_size()};
+                         std::uint64_t number, int axis) {
+    const ParameterShard own{.axis = axis,
+                             .part = tensor_.rank(),
+                             .parts = tensor_.size(),
+                             .expert_part = moe.group_rank(),
+                             .expert_parts = moe.group_size()};
     Parameter parameter = made_in.store.add(parameter_name, extents, weight_init(fan_in),
                                             made_in.first_number + number, own);
     parameter.of_experts = true;
     return parameters_.emplace_back(std::move(parameter));
   };
   fc1_weight_ =
-      added("mlp.experts.linear_fc1.weight", {moe.experts, ffn, hidden}, hidden, fc1_number);
-  fc2_weight_ = added("mlp.experts.linear_fc2.weight", {moe.experts, hidden, ffn}, ffn, fc2_number);
+      added("mlp.experts.linear_fc1.weight", {moe.experts, ffn, hidden}, hidden, fc1_number, 1);
+  fc2_weight_ =
+      added("mlp.experts.linear_fc2.weight", {moe.experts, hidden, ffn}, ffn, fc2_number, 2);
+}
+
+void MoeExperts::add_parts(LayerContext& context, const TensorView& rows,
+                           std::string_view name) const {
+  tensor_.all_reduce(rows, context.stream, op_label(context, name));
 }
 
 Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
@@ -81,6 +93,7 @@ Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
   checkpoint(
       context, RecomputeModule::moe, saved, part_name,
       [&](LayerContext& run, SavedActivations& kept) { work(run, plan, rows, results, kept); });
+  add_parts(context, results, "experts all-reduce");
   exchange_.bring_back(context, plan, results, own, "experts combine");
   if (!context.training) return bundle;
   saved.borrow(input_name, input);
@@ -91,7 +104,7 @@ Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
 
 void MoeExperts::work(LayerContext& context, const ExchangePlan& plan, const TensorView& rows,
                       const TensorView& results, SavedActivations& saved) {
-  Buffer expanded = plan.make_buffer(context, rows.dtype, moe_.ffn_hidden, "experts.linear_fc1");
+  Buffer expanded = plan.make_buffer(context, rows.dtype, own_ffn_, "experts.linear_fc1");
   for (const ExpertSegment& segment : plan.segments) {
     gemm(context.stream, batch_of(expanded.view(), segment), batch_of(rows, segment), false,
          weights_of(fc1_weight_.weight, segment), true, op_label(context, "experts.linear_fc1"));
@@ -135,6 +148,7 @@ Buffer MoeExperts::backward(LayerContext& context, const TensorView& grad_output
   const TensorView grad_rows =
       exchange_.results(context, plan, own, sent_back, "experts dispatch backward");
   work_backward(context, plan, grad_results, grad_rows, saved);
+  add_parts(context, grad_rows, "experts backward all-reduce");
   exchange_.bring_back(context, plan, grad_rows, own, "experts dispatch backward");
   return grad;
 }
@@ -155,7 +169,7 @@ void MoeExperts::work_backward(LayerContext& context, const ExchangePlan& plan,
   const std::string fc1_label = op_label(context, "experts.linear_fc1 backward");
   const std::string fc2_label = op_label(context, "experts.linear_fc2 backward");
   const Buffer grad_activated =
-      plan.make_buffer(context, expanded.dtype, moe_.ffn_hidden, "experts.activation");
+      plan.make_buffer(context, expanded.dtype, own_ffn_, "experts.activation");
   for (const ExpertSegment& segment : plan.segments) {
     const TensorView grad = batch_of(grad_results, segment);
     gemm(stream, batch_of(grad_activated.view(), segment), grad, false,

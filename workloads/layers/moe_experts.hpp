@@ -37,11 +37,16 @@ class MoeExperts final : public Layer {
                      SavedActivations& saved);
   static Buffer activate(LayerContext& context, const TensorView& expanded);
 
+  /// Sums up what the ranks that hold parts of the same experts have for the same rows.
+  void add_parts(LayerContext& context, const TensorView& rows, std::string_view name) const;
+
   std::string name_;
   MoeShape moe_;
+  TensorParallel tensor_;
   MoeLayouts layouts_;
-  Parameter fc1_weight_;  ///< [experts, ffn, hidden]
-  Parameter fc2_weight_;  ///< [experts, hidden, ffn]
+  std::int64_t own_ffn_;  ///< of each expert, on this rank
+  Parameter fc1_weight_;  ///< [experts, ffn, hidden], of which the rank has rows
+  Parameter fc2_weight_;  ///< [experts, hidden, ffn], of which the rank has columns
   std::vector<Parameter> parameters_;
   ExpertExchange exchange_;
 };

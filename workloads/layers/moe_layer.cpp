@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,6 +52,15 @@ MoeShape moe_shape(const matrix::Cell& cell, Communicator* group) {
   if (moe.experts % config.expert_model_parallel_size != 0) {
     throw Error(fmt::format("num_moe_experts {} is not a multiple of expert_model_parallel_size {}",
                             moe.experts, config.expert_model_parallel_size));
+  }
+  const std::int32_t parts = config.tensor_model_parallel_size;
+  for (const auto& [value, name] :
+       {std::pair{moe.ffn_hidden,
+                  config.moe_ffn_hidden_size ? "moe_ffn_hidden_size" : "ffn_hidden_size"},
+        std::pair{moe.shared_hidden, "moe_shared_expert_intermediate_size"}}) {
+    if (value % parts == 0) continue;
+    throw Error(fmt::format("{} {} is not a multiple of tensor_model_parallel_size {}", name, value,
+                            parts));
   }
   if (config.moe_pad_expert_input_to_capacity) {
     const std::int64_t places =

@@ -36,7 +36,15 @@ Shape shape_of(const ParameterShard& shard, const Shape& whole, const std::strin
         fmt::format("{}: {} rows or columns have no {} equal parts", name, section, shard.parts));
   }
   if (whole.rank() == 1) return Shape{whole[0] / shard.parts};
-  if (whole.rank() == 3) return Shape{whole[0] / shard.parts, whole[1], whole[2]};
+  if (whole.rank() == 3) {
+    if (shard.axis == 0 || whole[0] % shard.expert_parts != 0) {
+      throw InternalError(fmt::format("{}: {} experts have no {} equal parts along axis {}", name,
+                                      whole[0], shard.expert_parts, shard.axis));
+    }
+    const bool columns = shard.axis == 2;
+    return Shape{whole[0] / shard.expert_parts, columns ? whole[1] : whole[1] / shard.parts,
+                 columns ? whole[2] / shard.parts : whole[2]};
+  }
   return shard.axis == 0 ? Shape{whole[0] / shard.parts, whole[1]}
                          : Shape{whole[0], whole[1] / shard.parts};
 }
@@ -95,6 +103,16 @@ void ParameterStore::note_values(std::int64_t first, const Shape& shape, const S
                                  const ParameterShard& shard) {
   std::vector<NormalPart>& parts = memory_.back().uninitialised;
   FillNormalParams values{seed_ ^ parameter_seed_salt, number, init.deviation, init.mean};
+  if (whole.rank() == 3) {
+    // A row is what lies side by side in the whole tensor: of an expert, or of a row of it.
+    const std::int64_t inner = shard.axis == 1 ? whole[2] : 1;
+    values.row_length = shape[shard.axis] * inner;
+    values.row_stride = whole[shard.axis] * inner;
+    values.first =
+        shard.expert_part * shape[0] * whole[1] * whole[2] + shard.part * values.row_length;
+    parts.push_back({first, shape.elements(), values});
+    return;
+  }
   if (shard.axis == 1) {
     values.row_length = shape[1];
     values.row_stride = whole[1];

@@ -26,6 +26,10 @@ struct ParameterShard {
   std::int32_t part = 0;
   std::int32_t parts = 1;
   std::vector<std::int64_t> sections{};  ///< extents along the axis; none means one section
+  /// Of weights of experts, [experts, out, in]: these are shared out along the first axis, and each
+  /// expert's along `axis`, 1 or 2.
+  std::int32_t expert_part = 0;
+  std::int32_t expert_parts = 1;
 };
 
 /// Owns the weights and accumulated gradients of a stage, many parameters to a chunk of memory, so

@@ -18,15 +18,20 @@ constexpr const char* activated_name = "shared_experts.activation.output";
 
 SharedExpert::SharedExpert(std::int64_t hidden, std::int64_t ffn_hidden,
                            const ModuleParameters& made_in)
-    : fc1_weight_(made_in.store.add("mlp.shared_experts.linear_fc1.weight", {ffn_hidden, hidden},
-                                    weight_init(hidden), made_in.first_number)),
+    : tensor_(made_in.tensor),
+      fc1_weight_(made_in.store.add("mlp.shared_experts.linear_fc1.weight", {ffn_hidden, hidden},
+                                    weight_init(hidden), made_in.first_number,
+                                    {.axis = 0, .part = tensor_.rank(), .parts = tensor_.size()})),
       fc2_weight_(made_in.store.add("mlp.shared_experts.linear_fc2.weight", {hidden, ffn_hidden},
-                                    weight_init(ffn_hidden), made_in.first_number + 1)) {}
+                                    weight_init(ffn_hidden), made_in.first_number + 1,
+                                    {.axis = 1, .part = tensor_.rank(), .parts = tensor_.size()})) {
+}
 
 void SharedExpert::forward(LayerContext& context, const TensorView& output,
                            const TensorView& normed, SavedActivations& saved) const {
   checkpoint(context, matrix::RecomputeModule::shared_experts, saved, module_name,
              [&](LayerContext& run, SavedActivations& kept) { work(run, output, normed, kept); });
+  tensor_.all_reduce(output, context.stream, op_label(context, "shared_experts all-reduce"));
 }
 
 void SharedExpert::work(LayerContext& context, const TensorView& output, const TensorView& normed,
@@ -56,8 +61,11 @@ Buffer SharedExpert::backward(LayerContext& context, const TensorView& grad_outp
       make_buffer(context, expanded.dtype, expanded.shape, "shared_experts.activation");
   gelu_backward(context.stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "shared_experts.activation backward"));
-  return linear_backward(context, grad_expanded.view(), normed, fc1_weight_, nullptr,
-                         "shared_experts.linear_fc1");
+  Buffer grad_normed = linear_backward(context, grad_expanded.view(), normed, fc1_weight_, nullptr,
+                                       "shared_experts.linear_fc1");
+  tensor_.all_reduce(grad_normed.view(), context.stream,
+                     op_label(context, "shared_experts backward all-reduce"));
+  return grad_normed;
 }
 
 }  // namespace cgconform::workloads

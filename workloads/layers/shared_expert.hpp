@@ -8,7 +8,8 @@
 
 namespace cgconform::workloads {
 
-/// The expert of a MoE layer that sees every token: a GELU MLP without biases.
+/// The expert of a MoE layer that sees every token: a GELU MLP without biases, which
+/// tensor-parallel ranks share as they do any MLP.
 class SharedExpert {
  public:
   /// Adds two weights under `made_in.first_number` and the number after it.
@@ -26,6 +27,7 @@ class SharedExpert {
   void work(LayerContext& context, const TensorView& output, const TensorView& normed,
             SavedActivations& saved) const;
 
+  TensorParallel tensor_;
   Parameter fc1_weight_;
   Parameter fc2_weight_;
 };
