@@ -224,10 +224,18 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.cpu_offloading || cell.config.fine_grained_activation_offloading;
             }},
-    Feature{"expert-parallel overlap and delayed weight gradients", missing, missing,
+    Feature{"expert-parallel overlap", missing, missing,
+            [](const Cell& cell) { return cell.config.overlap_moe_expert_parallel_comm; }},
+    Feature{"delayed weight gradients", built, built,
+            [](const Cell& cell) { return cell.config.delay_wgrad_compute; }},
+    Feature{"delayed weight gradients beside graphs of layers by impl local", missing, missing,
             [](const Cell& cell) {
-              return cell.config.overlap_moe_expert_parallel_comm ||
-                     cell.config.delay_wgrad_compute;
+              return cell.config.delay_wgrad_compute && captures_by_layer(cell) &&
+                     cell.config.cuda_graph_impl == CudaGraphImpl::local;
+            }},
+    Feature{"delayed weight gradients of Mamba layers", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.delay_wgrad_compute && cell.config.is_hybrid_model;
             }},
     Feature{"multi-latent attention", built, built,
             [](const Cell& cell) { return cell.config.multi_latent_attention; }},

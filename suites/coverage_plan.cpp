@@ -11,6 +11,7 @@
 #include "matrix/error.hpp"
 #include "suites/pipeline_passes.hpp"
 #include "suites/planned_pieces.hpp"
+#include "workloads/training/leg_record.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -38,6 +39,14 @@ void for_each_piece(const matrix::Cell& cell, const Pass& pass, std::int32_t lay
     const std::size_t number = pass.forward ? i : pieces.size() - 1 - i;
     visit(pieces[number], static_cast<std::int32_t>(number));
   }
+}
+
+/// Visits what a pass does with a layer, in order: a forward; or a backward, then the weight
+/// gradients that it leaves. `visit` is told whether it is these.
+template <typename Visit>
+void for_each_part(const matrix::Cell& cell, const Pass& pass, const Visit& visit) {
+  visit(false);
+  if (!pass.forward && cell.config.delay_wgrad_compute) visit(true);
 }
 
 /// Plans what has its own count of calls: iterations of one kind, training or validation, or the
@@ -186,13 +195,17 @@ class CallablePlanner {
       for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
         if (from_graphs && captures_layer(cell_, layer) &&
             !leaves_graphs(cell_, step, pass.microbatch)) {
-          plan_pieces(step, pass, layer);
-        } else {
+          for_each_part(cell_, pass, [&](bool wgrad) { plan_pieces(step, pass, layer, wgrad); });
+          return;
+        }
+        for_each_part(cell_, pass, [&](bool wgrad) {
+          if (wgrad && !leaves_wgrads(cell_, layer, {})) return;
           plan_.executions.push_back({.step = step,
                                       .microbatch = pass.microbatch,
                                       .layer = layer,
-                                      .forward = pass.forward});
-        }
+                                      .forward = pass.forward,
+                                      .wgrad = wgrad});
+        });
       });
       optimizer.run(step);
       if (!validates_after(cell_, step)) continue;
@@ -208,7 +221,7 @@ class CallablePlanner {
   }
 
  private:
-  using GraphKey = std::tuple<std::int32_t, std::int32_t, bool>;
+  using GraphKey = std::tuple<std::int32_t, std::int32_t, bool, bool>;
 
   std::int32_t captured_microbatches() const {
     return cell_.config.pipeline_model_parallel_size == 1 ? 1 : cell_.config.num_microbatches;
@@ -217,16 +230,20 @@ class CallablePlanner {
   void plan_graphs() {
     for_each_layer(chunks_, passes_, [&](const Pass& pass, std::int32_t layer) {
       if (pass.microbatch >= captured_microbatches() || !captures_layer(cell_, layer)) return;
-      index_[{layer, pass.microbatch, pass.forward}] =
-          static_cast<std::int32_t>(plan_.graphs.size());
       const std::vector<PlannedPiece> pieces = planned_pieces(cell_, layer);
       const auto captured = std::find_if(pieces.begin(), pieces.end(),
                                          [](const PlannedPiece& piece) { return piece.captured; });
-      plan_.graphs.push_back({.layer = layer,
-                              .microbatch = pass.microbatch,
-                              .forward = pass.forward,
-                              .capture_step = captured_at_,
-                              .scope = captured->scope});
+      for_each_part(cell_, pass, [&](bool wgrad) {
+        if (wgrad && !leaves_wgrads(cell_, layer, captured->scope)) return;
+        index_[{layer, pass.microbatch, pass.forward, wgrad}] =
+            static_cast<std::int32_t>(plan_.graphs.size());
+        plan_.graphs.push_back({.layer = layer,
+                                .microbatch = pass.microbatch,
+                                .forward = pass.forward,
+                                .wgrad = wgrad,
+                                .capture_step = captured_at_,
+                                .scope = captured->scope});
+      });
     });
   }
 
@@ -238,17 +255,19 @@ class CallablePlanner {
     return false;
   }
 
-  void plan_pieces(std::int32_t step, const Pass& pass, std::int32_t layer) {
+  void plan_pieces(std::int32_t step, const Pass& pass, std::int32_t layer, bool wgrad) {
     for_each_piece(cell_, pass, layer, [&](const PlannedPiece& piece, std::int32_t /*number*/) {
+      if (wgrad && !leaves_wgrads(cell_, layer, piece.scope)) return;
       PlannedExecution execution{.step = step,
                                  .microbatch = pass.microbatch,
                                  .layer = layer,
                                  .forward = pass.forward,
+                                 .wgrad = wgrad,
                                  .replayed = piece.captured,
                                  .scope = piece.scope};
       if (piece.captured) {
         execution.graph =
-            index_.at({layer, pass.microbatch % captured_microbatches(), pass.forward});
+            index_.at({layer, pass.microbatch % captured_microbatches(), pass.forward, wgrad});
         ++plan_.graphs[static_cast<std::size_t>(execution.graph)].launches;
       }
       plan_.executions.push_back(std::move(execution));
@@ -407,7 +426,7 @@ std::string execution_text(const PlannedExecution& execution) {
   if (execution.layer < 0) return text + " iteration";
   return text + fmt::format(" micro-batch {} layer {}{}{} {}", execution.microbatch,
                             execution.layer, execution.scope.empty() ? "" : " ", execution.scope,
-                            execution.forward ? "forward" : "backward");
+                            workloads::pass_name(execution.forward, execution.wgrad));
 }
 
 }  // namespace cgconform::suites

@@ -14,6 +14,7 @@ struct PlannedGraph {
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
   bool forward = true;
+  bool wgrad = false;  ///< of the weight gradients that a backward leaves; no forward then
   bool validation = false;
   bool optimizer = false;  ///< of the optimizer's step; layer and micro-batch do not apply
   std::int32_t capture_step = -1;
@@ -28,6 +29,7 @@ struct PlannedExecution {
   std::int32_t microbatch = -1;
   std::int32_t layer = -1;
   bool forward = true;
+  bool wgrad = false;  ///< as of PlannedGraph
   bool validation = false;
   bool replayed = false;
   std::int32_t graph = -1;  ///< index into CoveragePlan::graphs where replayed
@@ -77,7 +79,8 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 ///   the stage gets a forward and a backward graph, in the order of the pipeline schedule: for one
 ///   micro-batch with one pipeline stage, for each with more. All later training steps replay. A
 ///   scope that names some of a layer's modules has those captured and the others run eagerly;
-///   validation runs whole layers eagerly.
+///   validation runs whole layers eagerly. With `delay_wgrad_compute` every backward is followed by
+///   the weight gradients it leaves, which are a third graph where the backward is one.
 /// - `full_iteration`: `cuda_graph_warmup_steps` eager iterations, then the next one is captured
 /// and
 ///   replayed in the same step, as are all after it; validation likewise with its own count.

@@ -29,8 +29,8 @@ std::uint64_t leg_topology(const workloads::LegRecord& record) {
   if (record.graphs.empty()) return 0;
   std::string text;
   for (const workloads::GraphRecord& graph : record.graphs) {
-    text += fmt::format("{} {} {} {:016x}\n", graph.layer, graph.microbatch, graph.forward,
-                        graph_topology(graph));
+    text += fmt::format("{} {} {} {:016x}\n", graph.layer, graph.microbatch,
+                        workloads::pass_name(graph.forward, graph.wgrad), graph_topology(graph));
   }
   return hash_of(text);
 }

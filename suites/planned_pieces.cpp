@@ -79,6 +79,18 @@ bool captures_layer(const matrix::Cell& cell, std::int32_t layer) {
                      [](const PlannedPiece& piece) { return piece.captured; });
 }
 
+bool leaves_wgrads(const matrix::Cell& cell, std::int32_t layer, std::string_view scope) {
+  if (!cell.config.delay_wgrad_compute) return false;
+  const std::vector<Module> modules = modules_of(cell, layer);
+  return std::any_of(modules.begin(), modules.end(), [&](const Module& module) {
+    if (!holds_module(scope, module.scope)) return false;
+    if (module.scope == "moe_router") {
+      return cell.config.moe_shared_expert_intermediate_size.has_value();
+    }
+    return module.scope == "attn" || module.scope == "mlp" || module.scope == "moe_experts";
+  });
+}
+
 bool holds_module(std::string_view scope, std::string_view module) {
   if (scope.empty()) return true;
   while (true) {

@@ -27,6 +27,10 @@ std::vector<PlannedPiece> planned_pieces(const matrix::Cell& cell, std::int32_t 
 /// True where graphs of single layers hold a part of the layer, which the cell's shape names.
 bool captures_layer(const matrix::Cell& cell, std::int32_t layer);
 
+/// True where the backward of this piece of a layer leaves weight gradients for later: those of the
+/// linear layers of attention, MLPs and experts, shared ones included, where the cell delays them.
+bool leaves_wgrads(const matrix::Cell& cell, std::int32_t layer, std::string_view scope);
+
 /// True where a piece of `scope` holds the module.
 bool holds_module(std::string_view scope, std::string_view module);
 

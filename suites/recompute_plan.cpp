@@ -107,7 +107,7 @@ bool graph_recomputes(const Cell& cell, const PlannedGraph& graph, int rank) {
   if (graph.validation || graph.optimizer) return false;
   const bool whole_iteration = graph.layer < 0;
   if (whole_iteration) return stage_recomputes(cell, rank);
-  return !graph.forward && discards_outputs(cell, graph);
+  return !graph.forward && !graph.wgrad && discards_outputs(cell, graph);
 }
 
 bool redraws_masks(const Cell& cell) {

@@ -386,7 +386,7 @@ void add_faults(std::vector<SelftestRow>& rows) {
   for (const FaultRow& fault : workloads::fault_table()) {
     const FaultExpectation& expectation = expectation_of(fault);
     for (const SelftestCell& base : selftest_cells()) {
-      if (!fault.applies(base.cell) || !fault.id.starts_with(base.only) ||
+      if (!fault.applies(base.cell) || !base.takes(fault.id) ||
           !expectation.runs_on(base.name)) {
         continue;
       }
@@ -472,7 +472,7 @@ void add_special_faults(std::vector<SelftestRow>& rows) {
 void add_sabotages(std::vector<SelftestRow>& rows) {
   for (const SabotageRow& sabotage : sabotage_rows) {
     for (const SelftestCell& base : selftest_cells()) {
-      if (!sabotage.name.starts_with(base.only) ||
+      if (!base.takes(sabotage.name) ||
           (sabotage.applies != nullptr && !sabotage.applies(base.cell))) {
         continue;
       }
@@ -532,6 +532,16 @@ std::string_view selftest_kind_name(SelftestKind kind) {
       break;
   }
   return "runner";
+}
+
+bool SelftestCell::takes(std::string_view switched) const {
+  std::string_view rest = only;
+  while (true) {
+    const std::size_t end = rest.find(' ');
+    if (switched.starts_with(rest.substr(0, end))) return true;
+    if (end == std::string_view::npos) return false;
+    rest.remove_prefix(end + 1);
+  }
 }
 
 std::span<const SelftestCell> selftest_cells() {

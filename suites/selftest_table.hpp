@@ -61,8 +61,10 @@ bool selftest_holds(const SelftestRow& row, const CellResult& result, std::strin
 struct SelftestCell {
   std::string_view name;
   matrix::Cell cell;
-  /// Ids of the faults and names of the sabotages run on it start with this; empty: all that apply.
+  /// Ids of the faults and names of the sabotages run on it start with one of these, between
+  /// blanks; empty: all that apply.
   std::string_view only;
+  bool takes(std::string_view switched) const;
 };
 std::span<const SelftestCell> selftest_cells();
 

@@ -47,6 +47,13 @@ Cell partial(Cell cell, matrix::LastBatch last) {
   return cell;
 }
 
+/// Weight gradients wait. Attention has no bias, as rules ask of captured attention.
+Cell delayed(Cell cell) {
+  cell.config.delay_wgrad_compute = true;
+  cell.config.add_bias_linear = false;
+  return cell;
+}
+
 Cell with_scope(Cell cell, matrix::CudaGraphModule module) {
   cell.config.cuda_graph_scope = {module};
   return cell;
@@ -79,6 +86,9 @@ std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
   cells.push_back({"partial-iteration", partial(iteration, matrix::LastBatch::eager), "F34f"});
   cells.push_back({"partial-local", partial(pipeline, matrix::LastBatch::eager), "F34f"});
   cells.push_back({"partial-callables", partial(callables, matrix::LastBatch::eager), "F34f"});
+  constexpr std::string_view delayed_faults = "F04e F14e F14f";
+  cells.push_back({"delayed-iteration", delayed(iteration), delayed_faults});
+  cells.push_back({"delayed-callables", delayed(callables), delayed_faults});
   return cells;
 }
 

@@ -102,16 +102,16 @@ std::int32_t kept_apart(const matrix::Cell& cell) {
 }
 
 std::optional<std::string> find_wrong_count(const matrix::Cell& cell, const LegRecord& record) {
-  std::map<std::pair<std::int32_t, bool>, std::set<std::int32_t>> microbatches;
+  std::map<std::pair<std::int32_t, std::string_view>, std::set<std::int32_t>> microbatches;
   for (const GraphRecord& graph : record.graphs) {
     if (graph.layer < 0) continue;
-    microbatches[{graph.layer, graph.forward}].insert(graph.microbatch);
+    microbatches[{graph.layer, workloads::pass_name(graph.forward, graph.wgrad)}].insert(
+        graph.microbatch);
   }
   for (const auto& [key, seen] : microbatches) {
     if (static_cast<std::int32_t>(seen.size()) == kept_apart(cell)) continue;
     return fmt::format("layer {} has {} graphs for {} micro-batches, the schedule asks for {}",
-                       key.first, key.second ? "forward" : "backward", seen.size(),
-                       kept_apart(cell));
+                       key.first, key.second, seen.size(), kept_apart(cell));
   }
   return std::nullopt;
 }
@@ -321,13 +321,16 @@ bool have_one_role(const matrix::Cell& cell, int a, int b) {
 CheckResult judge_topology(JudgeContext& context) {
   for (const LegRequest& request : repeated_graph_legs(context.cell)) {
     // By direction, kind of layer and modules.
-    std::map<std::tuple<bool, bool, std::vector<std::string_view>, std::string>, const GraphRecord*>
+    std::map<std::tuple<std::string_view, bool, std::vector<std::string_view>, std::string>,
+             const GraphRecord*>
         first_of_role;
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       if (graph.layer < 0) continue;
       const bool experts = matrix::is_moe_layer(context.cell, graph.layer);
-      const auto [first, is_new] = first_of_role.try_emplace(
-          {graph.forward, experts, parts_of_layer(context.cell, graph.layer), graph.scope}, &graph);
+      const auto [first, is_new] =
+          first_of_role.try_emplace({workloads::pass_name(graph.forward, graph.wgrad), experts,
+                                     parts_of_layer(context.cell, graph.layer), graph.scope},
+                                    &graph);
       if (is_new || graph_topology(graph) == graph_topology(*first->second)) continue;
       return fail(Verdict::fail_nondeterminism, request,
                   fmt::format("'{}' and '{}' are captures of one body, their topologies differ",

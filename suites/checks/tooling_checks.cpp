@@ -39,13 +39,14 @@ std::optional<std::string> audit_graphs(const matrix::Cell& cell, int rank,
   for (std::size_t i = 0; i < plan.graphs.size(); ++i) {
     const PlannedGraph& planned = plan.graphs[i];
     const GraphRecord& graph = record.graphs[i];
-    const bool is_planned =
-        graph.layer == planned.layer && graph.microbatch == planned.microbatch &&
-        graph.forward == planned.forward && (graph.scope == optimizer_scope) == planned.optimizer;
+    const bool is_planned = graph.layer == planned.layer &&
+                            graph.microbatch == planned.microbatch &&
+                            graph.forward == planned.forward && graph.wgrad == planned.wgrad &&
+                            (graph.scope == optimizer_scope) == planned.optimizer;
     if (!is_planned) {
       return fmt::format("capture {}: planned layer {} micro-batch {} {}, captured '{}'", i,
                          planned.layer, planned.microbatch,
-                         planned.forward ? "forward" : "backward", graph.name);
+                         workloads::pass_name(planned.forward, planned.wgrad), graph.name);
     }
     if (has_recompute_node(graph) != graph_recomputes(cell, planned, rank)) {
       return fmt::format("'{}': {}", graph.name,
@@ -97,6 +98,7 @@ std::optional<std::string> audit_executions(const CoveragePlan& plan, const LegR
                                 .microbatch = record.microbatch,
                                 .layer = record.layer,
                                 .forward = record.forward,
+                                .wgrad = record.wgrad,
                                 .validation = record.validation,
                                 .replayed = record.replayed,
                                 .graph = record.replayed ? record.graph : -1,

@@ -41,6 +41,8 @@ class CaptureImplementation {
   virtual TensorView forward(const LayerCall& call, const TensorView& input) = 0;
   /// Returns the gradient of the layer's input, which stays readable until `release`.
   virtual TensorView backward(const LayerCall& call, const TensorView& grad_output) = 0;
+  /// Adds the weight gradients that the layer's backward has left for later, before `release`.
+  virtual void add_wgrads(const LayerCall& call) = 0;
   /// All work of these layers on the micro-batch, sends included, is enqueued.
   virtual void release(std::int32_t microbatch, const LayerRange& layers) = 0;
   /// The host reads what the work before it has computed. What `read` refers to keeps its address

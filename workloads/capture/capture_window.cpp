@@ -272,6 +272,7 @@ void GraphKeeper::take_graph(Window& window) {
        .layer = request.layer,
        .microbatch = request.microbatch,
        .forward = request.forward,
+       .wgrad = request.wgrad,
        .capture_order = target.index,
        .capture_step = request.step,
        .nodes = {nodes.begin(), nodes.end()},
@@ -312,7 +313,7 @@ void GraphKeeper::agree_on_layer(const ExecutionRecord& execution,
                                           execution.validation ? "validation " : "", execution.step,
                                           execution.microbatch, execution.layer,
                                           execution.scope.empty() ? "" : " ", execution.scope,
-                                          execution.forward ? "forward" : "backward")};
+                                          pass_name(execution.forward, execution.wgrad))};
   if (graph != nullptr) {
     intent.kind = LaunchIntent::Kind::replay;
     intent.replay = graph->exec->launches();

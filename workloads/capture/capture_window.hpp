@@ -44,6 +44,7 @@ struct CaptureRequest {
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
   bool forward = true;
+  bool wgrad = false;      ///< see GraphRecord
   std::string_view scope;  ///< empty: the plan's
   std::int32_t step = 0;
   CaptureMode mode = CaptureMode::thread_local_mode;

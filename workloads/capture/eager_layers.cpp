@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "workloads/capture/wgrad_faults.hpp"
 #include "workloads/layers/checkpoint.hpp"
 
 namespace cgconform::workloads {
@@ -72,12 +73,22 @@ TensorView EagerLayers::backward(const LayerCall& call, const TensorView& grad_o
   const auto group = recomputed_group(body_.leg().cell, call.layer);
   if (group && call.layer == group->last) recompute(*group, call.microbatch);
   Held& held = held_.at(key_of(call));
-  held.grad_input = body_.backward(call, mode_, grad_output, held.saved);
+  held.delayed.clear();
+  held.grad_input = body_.backward(call, mode_, grad_output, held.saved, &held.delayed);
   if (group && mode_.capturing && body_.leg().fault(Fault::f09b_recompute_skipped)) {
     recomputed_before_[call.layer] = std::move(held.saved);
   }
-  held.saved.clear();
+  if (held.delayed.left().empty()) held.saved.clear();
   return held.grad_input.view();
+}
+
+void EagerLayers::add_wgrads(const LayerCall& call) {
+  Held& held = held_.at(key_of(call));
+  const std::int32_t times = mode_.capturing ? WgradFaults(body_.leg()).times() : 1;
+  for (std::int32_t i = 0; i < times; ++i) body_.add_wgrads(call, mode_, held.delayed);
+  body_.set_grad_added(call.layer, true);
+  held.delayed.clear();
+  held.saved.clear();
 }
 
 void EagerLayers::clear() {
@@ -107,6 +118,12 @@ ExecutionRecord layer_execution(const LayerCall& call, bool forward) {
           .forward = forward,
           .validation = call.validation,
           .scope = std::string(call.scope)};
+}
+
+ExecutionRecord wgrad_execution(const LayerCall& call) {
+  ExecutionRecord execution = layer_execution(call, false);
+  execution.wgrad = true;
+  return execution;
 }
 
 }  // namespace cgconform::workloads

@@ -22,6 +22,11 @@ class EagerLayers {
 
   TensorView forward(const LayerCall& call, const TensorView& input);
   TensorView backward(const LayerCall& call, const TensorView& grad_output);
+  /// True where the call's backward has left weight gradients.
+  bool has_wgrads(const LayerCall& call) const {
+    return !held_.at(key_of(call)).delayed.left().empty();
+  }
+  void add_wgrads(const LayerCall& call);
   void release(std::int32_t microbatch, const LayerRange& layers);
   void clear();
 
@@ -36,6 +41,7 @@ class EagerLayers {
     TensorView input;
     Buffer output;
     SavedActivations saved;
+    DelayedWgrads delayed;
     Buffer grad_input;
     Buffer rng_state;  ///< before the group; of its first layer
   };
@@ -56,5 +62,7 @@ class EagerLayers {
 
 /// The record of one execution of a layer, before its counters are known.
 ExecutionRecord layer_execution(const LayerCall& call, bool forward);
+/// The same of the weight gradients that the call's backward has left.
+ExecutionRecord wgrad_execution(const LayerCall& call);
 
 }  // namespace cgconform::workloads

@@ -1,6 +1,7 @@
 #include "workloads/capture/layer_body.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -117,7 +118,8 @@ void LayerBody::observe_recomputed_masks(const LayerCall& call, const SavedActiv
 }
 
 Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
-                           const TensorView& grad_output, SavedActivations& saved) {
+                           const TensorView& grad_output, SavedActivations& saved,
+                           DelayedWgrads* delayed) {
   ++host_executions_;
   Recorder& recorder = context_.recorder;
   recorder.hash(SlotKind::static_input, SlotMoment::use, call.at("grad_output"), grad_output);
@@ -131,21 +133,52 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   if (mode.capturing) faults_.before_layer_backward(*call.module, call.layer, mode.pool);
   RecordingTap tap(recorder, call.at({}));
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
+  if (delays_wgrads()) layer.delayed = delayed;
   Buffer grad_input = call.module->backward(layer, grad, saved);
+  keep_for_wgrads(layer, workspace);
   context_.pass(mode.capturing ? ReturnPoint::in_capture : ReturnPoint::in_step);
   if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
-  if (recorder.instrumented()) {
-    for (const Parameter& parameter : call.module->parameters()) {
-      recorder.hash(SlotKind::weight_grad, SlotMoment::production,
-                    call.at("main_grad:" + parameter.name), parameter.main_grad);
+  const bool leaves_some = delayed != nullptr && !delayed->left().empty();
+  if (leaves_some) hash_delayed(SlotMoment::production, call, *delayed);
+  if (!leaves_some) hash_gradients(call);
+  recorder.hash(SlotKind::output, SlotMoment::production, call.at("grad_input"), grad_input.view());
+  if (!leaves_some) note_wgrads(call, mode);
+  return grad_input;
+}
+
+void LayerBody::add_wgrads(const LayerCall& call, const BodyMode& mode,
+                           const DelayedWgrads& delayed) {
+  ++host_executions_;
+  hash_delayed(SlotMoment::use, call, delayed);
+  LayerContext layer = layer_context(call, mode, nullptr);
+  delayed.add_all(layer);
+  hash_gradients(call);
+  note_wgrads(call, mode);
+}
+
+void LayerBody::hash_delayed(SlotMoment moment, const LayerCall& call,
+                             const DelayedWgrads& delayed) {
+  if (!context_.recorder.instrumented()) return;
+  for (const DelayedWgrad& wgrad : delayed.left()) {
+    for (const auto& [what, tensor] :
+         {std::pair{"gradient", wgrad.grad}, std::pair{"input", wgrad.input}}) {
+      context_.recorder.hash(SlotKind::saved_activation, moment,
+                             call.at(fmt::format("delayed {} of {}", what, wgrad.name)), tensor);
     }
   }
-  recorder.hash(SlotKind::output, SlotMoment::production, call.at("grad_input"), grad_input.view());
-  if (mode.capturing) {
-    faults_.after_gradients_hashed(*call.module, mode.pool);
+}
+
+void LayerBody::hash_gradients(const LayerCall& call) {
+  if (!context_.recorder.instrumented()) return;
+  for (const Parameter& parameter : call.module->parameters()) {
+    context_.recorder.hash(SlotKind::weight_grad, SlotMoment::production,
+                           call.at("main_grad:" + parameter.name), parameter.main_grad);
   }
+}
+
+void LayerBody::note_wgrads(const LayerCall& call, const BodyMode& mode) {
+  if (mode.capturing) faults_.after_gradients_hashed(*call.module, mode.pool);
   grad_added_[call.layer] = true;
-  return grad_input;
 }
 
 TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,

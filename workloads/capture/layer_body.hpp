@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "workloads/capture/capture_faults.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/training/leg_context.hpp"
 
@@ -70,9 +71,15 @@ class LayerBody {
 
   Buffer forward(const LayerCall& call, const BodyMode& mode, const TensorView& input,
                  SavedActivations& saved);
-  /// Accumulates the weight gradients and sets the flag `grad_added` of the layer.
+  /// Accumulates the weight gradients and sets the flag `grad_added` of the layer. Where the cell
+  /// delays gradients of weights and `delayed` is given, those that can wait are left there, and
+  /// `saved` has to stay until they are added.
   Buffer backward(const LayerCall& call, const BodyMode& mode, const TensorView& grad_output,
-                  SavedActivations& saved);
+                  SavedActivations& saved, DelayedWgrads* delayed = nullptr);
+  /// True where backwards leave weight gradients for later.
+  bool delays_wgrads() const { return context_.cell.config.delay_wgrad_compute; }
+  /// Adds what a backward has left.
+  void add_wgrads(const LayerCall& call, const BodyMode& mode, const DelayedWgrads& delayed);
   /// Observes the dropout masks among activations that were computed again.
   void observe_recomputed_masks(const LayerCall& call, const SavedActivations& saved);
 
@@ -97,6 +104,11 @@ class LayerBody {
  private:
   LayerContext layer_context(const LayerCall& call, const BodyMode& mode, RecordingTap* tap);
   matrix::RecomputeModules recomputed_modules(const BodyMode& mode) const;
+  /// Hashes what delayed weight gradients read.
+  void hash_delayed(SlotMoment moment, const LayerCall& call, const DelayedWgrads& delayed);
+  void hash_gradients(const LayerCall& call);
+  /// All weight gradients of the call are added.
+  void note_wgrads(const LayerCall& call, const BodyMode& mode);
   /// A workspace that holds `grad`, gathered by branches.
   TensorView gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,
                     Buffer& workspace);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "matrix/error.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
@@ -66,6 +67,10 @@ class LocalCapture final : public CaptureImplementation {
       }
     }
     return grad;
+  }
+
+  void add_wgrads(const LayerCall& /*call*/) override {
+    throw InternalError("graphs of single layers of `local` add all weight gradients themselves");
   }
 
   void release(std::int32_t microbatch, const LayerRange& layers) override {

@@ -27,6 +27,11 @@ class NoCapture final : public CaptureImplementation {
     return grad_input;
   }
 
+  void add_wgrads(const LayerCall& call) override {
+    if (!layers_.has_wgrads(call)) return;
+    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
+  }
+
   void release(std::int32_t microbatch, const LayerRange& layers) override {
     layers_.release(microbatch, layers);
   }

@@ -60,6 +60,9 @@ class PartitionedCapture final : public CaptureImplementation {
   TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
     return layers_.backward(call, grad_output);
   }
+  void add_wgrads(const LayerCall& call) override {
+    if (layers_.has_wgrads(call)) layers_.add_wgrads(call);
+  }
   void release(std::int32_t microbatch, const LayerRange& layers) override {
     layers_.release(microbatch, layers);
   }

@@ -53,29 +53,44 @@ void GraphedCallable::warm_up_forward(bool measured) {
 }
 
 void GraphedCallable::warm_up_backward(bool measured) {
-  warm_up(measured, backward_launches_,
-          [&] { grad_input_ = body_.backward(sample_, warmup_mode, grad_output_, saved_); });
-  saved_.clear();
-  output_.reset();
+  delayed_.clear();
+  warm_up(measured, backward_launches_, [&] {
+    grad_input_ = body_.backward(sample_, warmup_mode, grad_output_, saved_, &delayed_);
+  });
+  if (delayed_.left().empty()) give_back_activations();
   grad_input_.reset();
 }
 
-CaptureRequest GraphedCallable::request(bool forward, const CallableCapture& capture) const {
+void GraphedCallable::warm_up_wgrads(bool measured) {
+  warm_up(measured, wgrad_launches_, [&] { body_.add_wgrads(sample_, warmup_mode, delayed_); });
+  give_back_activations();
+}
+
+void GraphedCallable::give_back_activations() {
+  delayed_.clear();
+  saved_.clear();
+  output_.reset();
+}
+
+CaptureRequest GraphedCallable::request(const CallableCapture& capture, bool forward,
+                                        bool wgrad) const {
+  const std::uint64_t launches_of_backward = wgrad ? wgrad_launches_ : backward_launches_;
   return {.name = fmt::format("layer {}{}{} {} microbatch {}", sample_.layer,
                               sample_.scope.empty() ? "" : " ", sample_.scope,
-                              forward ? "forward" : "backward", sample_.microbatch),
+                              pass_name(forward, wgrad), sample_.microbatch),
           .layer = sample_.layer,
           .microbatch = sample_.microbatch,
           .forward = forward,
+          .wgrad = wgrad,
           .step = capture.step,
           .mode = CaptureMode::global,
           .pool = capture.pool,
           .input = forward ? input_.data : nullptr,
-          .eager_body_launches = forward ? forward_launches_ : backward_launches_};
+          .eager_body_launches = forward ? forward_launches_ : launches_of_backward};
 }
 
 void GraphedCallable::capture_forward(const CallableCapture& capture) {
-  keeper_.capture(forward_graph_, request(true, capture), capture.hash_before, [&] {
+  keeper_.capture(forward_graph_, request(capture, true, false), capture.hash_before, [&] {
     saved_.clear();
     output_ = body_.forward(sample_, capture_mode(capture.pool), input_, saved_);
     if (capture.prefetched.data != nullptr && capture.prefetched.data != input_.data) {
@@ -91,14 +106,28 @@ void GraphedCallable::capture_forward(const CallableCapture& capture) {
 void GraphedCallable::capture_backward(const CallableCapture& capture) {
   std::vector<TensorView> inputs{grad_output_, input_, output_view_};
   for (const auto& [name, view] : saved_.views()) inputs.push_back(view);
-  keeper_.capture(backward_graph_, request(false, capture), capture.hash_before, [&] {
-    grad_input_ = body_.backward(sample_, capture_mode(capture.pool), grad_output_, saved_);
+  keeper_.capture(backward_graph_, request(capture, false, false), capture.hash_before, [&] {
+    delayed_.clear();
+    grad_input_ =
+        body_.backward(sample_, capture_mode(capture.pool), grad_output_, saved_, &delayed_);
   });
   grad_input_view_ = grad_input_.view();
   keeper_.enter(backward_graph_, inputs);
   // Graphs captured later are replayed later, so they may take this memory.
-  saved_.clear();
-  output_.reset();
+  if (delayed_.left().empty()) give_back_activations();
+}
+
+void GraphedCallable::capture_wgrads(const CallableCapture& capture) {
+  std::vector<TensorView> inputs{grad_output_, input_};
+  for (const auto& [name, view] : saved_.views()) inputs.push_back(view);
+  for (const DelayedWgrad& wgrad : delayed_.left()) {
+    inputs.push_back(wgrad.grad);
+    inputs.push_back(wgrad.input);
+  }
+  keeper_.capture(wgrad_graph_, request(capture, false, true), capture.hash_before,
+                  [&] { body_.add_wgrads(sample_, capture_mode(capture.pool), delayed_); });
+  keeper_.enter(wgrad_graph_, inputs);
+  give_back_activations();
 }
 
 TensorView GraphedCallable::forward(const LayerCall& call, const TensorView& input) {
@@ -123,26 +152,36 @@ TensorView GraphedCallable::backward(const LayerCall& call, const TensorView& gr
   refresh_static_input(context_, call, {"grad_output", grad_output_, backward_replays_},
                        grad_output);
   keeper_.replay(backward_graph_, layer_execution(call, false), [&] {
-    const Buffer grad_input = body_.backward(call, {}, grad_output_, eager_saved_);
+    eager_delayed_.clear();
+    const Buffer grad_input = body_.backward(call, {}, grad_output_, eager_saved_, &eager_delayed_);
     context_.stream().copy(grad_input_view_, grad_input.view(), call.label());
   });
   ++backward_replays_;
-  // Host code of the captured body, the flag included, does not run at replay.
-  if (!context_.fault(Fault::f14c_grad_added_flag_only_in_capture)) {
-    body_.set_grad_added(call.layer, true);
-  }
+  if (!has_wgrads()) note_gradients_added(call);
   return grad_input_view_;
 }
 
+void GraphedCallable::add_wgrads(const LayerCall& call) {
+  keeper_.replay(wgrad_graph_, wgrad_execution(call),
+                 [&] { body_.add_wgrads(call, {}, eager_delayed_); });
+}
+
+void GraphedCallable::note_gradients_added(const LayerCall& call) {
+  // Host code of the captured body, the flag included, does not run at replay.
+  if (context_.fault(Fault::f14c_grad_added_flag_only_in_capture)) return;
+  body_.set_grad_added(call.layer, true);
+}
+
 void GraphedCallable::destroy_graphs() {
+  keeper_.destroy(wgrad_graph_);
   keeper_.destroy(backward_graph_);
   keeper_.destroy(forward_graph_);
 }
 
 void GraphedCallable::release_memory() {
-  saved_.clear();
+  give_back_activations();
   eager_saved_.clear();
-  output_.reset();
+  eager_delayed_.clear();
   grad_input_.reset();
 }
 

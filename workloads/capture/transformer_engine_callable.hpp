@@ -17,8 +17,9 @@ struct CallableCapture {
 };
 
 /// A forward and a backward graph of a layer, or of one of its modules, for one micro-batch,
-/// captured ahead of time. Input and gradient slots belong to the caller, who lends them to other
-/// callables too; outputs and what is saved for the backward lie in the graph's pool.
+/// captured ahead of time; a third graph where the backward leaves weight gradients for later.
+/// Input and gradient slots belong to the caller, who lends them to other callables too; outputs
+/// and what is saved for the backward lie in the graph's pool.
 class GraphedCallable {
  public:
   /// `sample` is a call of the layer for the micro-batch; its step does not matter.
@@ -29,10 +30,13 @@ class GraphedCallable {
   // launches a capture must show.
   void warm_up_forward(bool measured);
   void warm_up_backward(bool measured);
+  void warm_up_wgrads(bool measured);
 
   void capture_forward(const CallableCapture& capture);
-  /// Also gives what only this backward needed back to the pool.
+  /// Also gives what only this backward needed back to the pool, unless weight gradients are left
+  /// that read it.
   void capture_backward(const CallableCapture& capture);
+  void capture_wgrads(const CallableCapture& capture);
   const TensorView& input() const { return input_; }
   /// Nothing captured from now on reads the input's gradient.
   void give_back_grad_input() { grad_input_.reset(); }
@@ -44,6 +48,11 @@ class GraphedCallable {
   /// Copies the input into its slot unless it lies there, replays, and returns the static output.
   TensorView forward(const LayerCall& call, const TensorView& input);
   TensorView backward(const LayerCall& call, const TensorView& grad_output);
+  /// True where the backward leaves weight gradients, for which there is a graph.
+  bool has_wgrads() const { return wgrad_graph_.exec != nullptr; }
+  void add_wgrads(const LayerCall& call);
+  /// Sets the flag `grad_added` of the call's layer, as the captured bodies did.
+  void note_gradients_added(const LayerCall& call);
 
   void destroy_graphs();
   /// Gives back what the graphs used and is the callable's own.
@@ -52,7 +61,9 @@ class GraphedCallable {
  private:
   /// Runs `run` as a capture would see it and keeps the number of its launches.
   void warm_up(bool measured, std::uint64_t& launches, const std::function<void()>& run);
-  CaptureRequest request(bool forward, const CallableCapture& capture) const;
+  CaptureRequest request(const CallableCapture& capture, bool forward, bool wgrad) const;
+  /// After the last graph of the backward.
+  void give_back_activations();
 
   LegContext& context_;
   LayerBody& body_;
@@ -63,17 +74,21 @@ class GraphedCallable {
   std::vector<std::function<void()>> hooks_;
   std::uint64_t forward_launches_ = 0;  ///< of the body when it last ran eagerly
   std::uint64_t backward_launches_ = 0;
+  std::uint64_t wgrad_launches_ = 0;
   std::uint64_t forward_replays_ = 0;
   std::uint64_t backward_replays_ = 0;
 
   Buffer output_;
   Buffer grad_input_;
   SavedActivations saved_;
+  DelayedWgrads delayed_;
   SavedActivations eager_saved_;  ///< of a forward that sabotage ran eagerly
+  DelayedWgrads eager_delayed_;
   TensorView output_view_;
   TensorView grad_input_view_;
   CapturedGraph forward_graph_;
   CapturedGraph backward_graph_;
+  CapturedGraph wgrad_graph_;  ///< empty where the backward leaves nothing
 };
 
 }  // namespace cgconform::workloads

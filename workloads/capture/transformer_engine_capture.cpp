@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "matrix/error.hpp"
 #include "matrix/virtual_stages.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/coverage_faults.hpp"
@@ -16,6 +17,7 @@
 #include "workloads/capture/layer_pieces.hpp"
 #include "workloads/capture/transformer_engine_callable.hpp"
 #include "workloads/capture/transformer_engine_plan.hpp"
+#include "workloads/capture/wgrad_faults.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -36,19 +38,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
         keeper_(keeper),
         layers_(body),
         deferred_(context),
+        wgrad_faults_(context),
         coverage_(context),
         warmup_stream_(context.device().create_stream("graph warm-up")),
         parameters_ready_(context.device().create_event()) {
     for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) add_chunk(chunk);
-    if (!context.plan.captures_anything()) return;
-    std::vector<std::int32_t> layers_per_chunk;
-    for (const auto& graphed : graphed_) {
-      layers_per_chunk.push_back(static_cast<std::int32_t>(graphed.size()));
-    }
-    const bool captures_here =
-        std::any_of(graphed_.begin(), graphed_.end(), [](const auto& g) { return !g.empty(); });
-    if (!captures_here) return;
-    plan_ = std::make_unique<CallablePlan>(planned_order(), std::move(layers_per_chunk));
+    if (context.plan.captures_anything()) make_plan();
   }
 
   void begin_step(std::int32_t step) override {
@@ -80,13 +75,34 @@ class TransformerEngineCapture final : public CaptureImplementation {
     for (auto piece = all.rbegin(); piece != all.rend(); ++piece) {
       const LayerCall part = piece->call(call);
       if (piece->captured) {
-        grad = callable(call).backward(part, grad);
-        deferred_.hand_out(part);
+        GraphedCallable& graphs = callable(part);
+        grad = graphs.backward(part, grad);
+        if (!graphs.has_wgrads()) deferred_.hand_out(part);
       } else {
         grad = backward_eagerly(part, grad);
       }
     }
     return grad;
+  }
+
+  void add_wgrads(const LayerCall& call) override {
+    if (!replays(call)) {
+      add_wgrads_eagerly(call);
+      return;
+    }
+    const std::vector<LayerPiece>& all = pieces(call);
+    for (auto piece = all.rbegin(); piece != all.rend(); ++piece) {
+      const LayerCall part = piece->call(call);
+      if (piece->captured) {
+        GraphedCallable& graphs = callable(part);
+        if (!graphs.has_wgrads()) continue;
+        wgrad_faults_.run([&graphs, part] { graphs.add_wgrads(part); });
+        graphs.note_gradients_added(part);
+        deferred_.hand_out(part);
+      } else {
+        add_wgrads_eagerly(part);
+      }
+    }
   }
 
   void release(std::int32_t microbatch, const LayerRange& layers) override {
@@ -95,6 +111,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
 
   void end_schedule_call(const IterationCall& call) override {
     if (call.mode != IterationMode::training) return;
+    wgrad_faults_.finish();
     deferred_.finish();
     if (created_) coverage_.after_replayed_call();
   }
@@ -117,21 +134,47 @@ class TransformerEngineCapture final : public CaptureImplementation {
   struct Place {
     std::size_t chunk = 0;
     std::size_t position = 0;
+    friend bool operator==(const Place&, const Place&) = default;
   };
 
   void add_chunk(std::size_t index) {
     const ModelChunk& chunk = model_.chunks()[index];
     std::vector<std::vector<LayerPiece>>& layers = pieces_.emplace_back();
-    std::vector<std::size_t>& graphed = graphed_.emplace_back();
+    std::vector<Place>& graphed = graphed_.emplace_back();
     for (std::size_t position = 0; position < chunk.layers.size(); ++position) {
       layers.push_back(pieces_of(*chunk.layers[position],
                                  chunk.first_layer + static_cast<std::int32_t>(position),
                                  context_.plan));
       const auto& pieces = layers.back();
       if (std::any_of(pieces.begin(), pieces.end(), [](const auto& p) { return p.captured; })) {
-        graphed.push_back(position);
+        graphed.push_back({index, position});
       }
     }
+  }
+
+  void make_plan() {
+    std::vector<Place> all;
+    LayerOrder by_layers;
+    for (const std::vector<Place>& graphed : graphed_) {
+      by_layers.layers_per_chunk.push_back(static_cast<std::int32_t>(graphed.size()));
+      all.insert(all.end(), graphed.begin(), graphed.end());
+    }
+    if (all.empty()) return;
+    for (const Place& place : all) by_layers.wgrads.push_back(delays_wgrads(place));
+    const auto& wgrads = by_layers.wgrads;
+    if (std::find(wgrads.begin(), wgrads.end(), true) == wgrads.end()) {
+      plan_ = std::make_unique<CallablePlan>(planned_order(), by_layers.layers_per_chunk);
+      return;
+    }
+    // An order that names weight gradients has one layer a chunk.
+    graphed_.clear();
+    for (const Place& place : all) graphed_.push_back({place});
+    plan_ = std::make_unique<CallablePlan>(layer_order(planned_order(), by_layers),
+                                           std::vector<std::int32_t>(all.size(), 1));
+  }
+
+  bool delays_wgrads(const Place& place) const {
+    return body_.delays_wgrads() && captured_piece(place).module->can_delay_wgrads();
   }
 
   CaptureLayout layout() const {
@@ -180,12 +223,16 @@ class TransformerEngineCapture final : public CaptureImplementation {
     // F04a: the first micro-batch's graphs serve all that are in flight.
     const std::int32_t captured =
         context_.fault(Fault::f04a_shared_output_slot) ? 1 : plan_->microbatches();
-    const Place at = place(call);
-    const std::vector<std::size_t>& graphed = graphed_.at(at.chunk);
-    const auto number = std::find(graphed.begin(), graphed.end(), at.position) - graphed.begin();
-    return callables_.at(plan_->index(static_cast<std::int32_t>(at.chunk),
-                                      call.microbatch % captured,
-                                      static_cast<std::int32_t>(number)));
+    const Place wanted = place(call);
+    for (std::size_t chunk = 0; chunk < graphed_.size(); ++chunk) {
+      const std::vector<Place>& graphed = graphed_[chunk];
+      const auto found = std::find(graphed.begin(), graphed.end(), wanted);
+      if (found == graphed.end()) continue;
+      return callables_.at(plan_->index(static_cast<std::int32_t>(chunk),
+                                        call.microbatch % captured,
+                                        static_cast<std::int32_t>(found - graphed.begin())));
+    }
+    throw InternalError(call.label() + ": a layer without a callable");
   }
 
   void release_memory() {
@@ -206,6 +253,11 @@ class TransformerEngineCapture final : public CaptureImplementation {
     keeper_.run_eagerly(layer_execution(call, false),
                         [&] { grad_input = layers_.backward(call, grad_output); });
     return grad_input;
+  }
+
+  void add_wgrads_eagerly(const LayerCall& call) {
+    if (!layers_.has_wgrads(call)) return;
+    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
   }
 
   void create_graphs(std::int32_t step) {
@@ -233,9 +285,9 @@ class TransformerEngineCapture final : public CaptureImplementation {
     }
     for (std::size_t chunk = 0; chunk < graphed_.size(); ++chunk) {
       for (std::int32_t microbatch = 0; microbatch < plan_->microbatches(); ++microbatch) {
-        for (const std::size_t position : graphed_[chunk]) {
+        for (const Place& place : graphed_[chunk]) {
           const auto set = static_cast<std::size_t>(plan_->input_sets()[callables_.size()]);
-          const LayerCall sample = sample_call(step, microbatch, {chunk, position});
+          const LayerCall sample = sample_call(step, microbatch, place);
           callables_.emplace_back(context_, body_, keeper_, sample, inputs_.at(set).view(),
                                   grad_slot(*sample.module));
           callables_.back().set_hooks(hooks());
@@ -257,15 +309,19 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return slot.view();
   }
 
-  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) {
+  const LayerPiece& captured_piece(const Place& place) const {
     const std::vector<LayerPiece>& all = pieces_at(place);
-    const auto captured = std::find_if(all.begin(), all.end(),
-                                       [](const LayerPiece& piece) { return piece.captured; });
+    return *std::find_if(all.begin(), all.end(),
+                         [](const LayerPiece& piece) { return piece.captured; });
+  }
+
+  LayerCall sample_call(std::int32_t step, std::int32_t microbatch, const Place& place) {
     const ModelChunk& chunk = model_.chunks()[place.chunk];
-    return captured->call({.layer = chunk.first_layer + static_cast<std::int32_t>(place.position),
-                           .step = step,
-                           .microbatch = microbatch,
-                           .cu_seqlens = body_.borders_slot()});
+    return captured_piece(place).call(
+        {.layer = chunk.first_layer + static_cast<std::int32_t>(place.position),
+         .step = step,
+         .microbatch = microbatch,
+         .cu_seqlens = body_.borders_slot()});
   }
 
   /// Where the optimizer's parameters are gathered while layers run, a layer waits for its own.
@@ -321,6 +377,8 @@ class TransformerEngineCapture final : public CaptureImplementation {
       for_each_callable(pass, [&](GraphedCallable& callable) {
         if (pass.forward) {
           callable.warm_up_forward(measured);
+        } else if (pass.wgrad) {
+          callable.warm_up_wgrads(measured);
         } else {
           callable.warm_up_backward(measured);
         }
@@ -364,6 +422,10 @@ class TransformerEngineCapture final : public CaptureImplementation {
           callable.capture_forward(target);
           return;
         }
+        if (pass.wgrad) {
+          callable.capture_wgrads(target);
+          return;
+        }
         callable.capture_backward(target);
         if (above != nullptr) above->give_back_grad_input();
         above = &callable;
@@ -383,16 +445,17 @@ class TransformerEngineCapture final : public CaptureImplementation {
   GraphKeeper& keeper_;
   EagerLayers layers_;
   DeferredGradients deferred_;
+  WgradFaults wgrad_faults_;
   std::int32_t steps_begun_ = 0;
   CoverageFaults coverage_;
   std::unique_ptr<Stream> warmup_stream_;
   std::unique_ptr<Event> parameters_ready_;
   std::vector<std::vector<std::vector<LayerPiece>>> pieces_;  ///< by chunk and layer of the chunk
-  std::vector<std::vector<std::size_t>> graphed_;  ///< by chunk: positions that have callables
-  std::unique_ptr<CallablePlan> plan_;             ///< null where this stage captures nothing
-  std::vector<Buffer> inputs_;                     ///< static input sets
-  std::map<std::int64_t, Buffer> grad_outputs_;    ///< by the bytes of bundles; 0 for hidden states
-  std::deque<GraphedCallable> callables_;          ///< by place
+  std::vector<std::vector<Place>> graphed_;      ///< by chunk of the plan: layers with callables
+  std::unique_ptr<CallablePlan> plan_;           ///< null where this stage captures nothing
+  std::vector<Buffer> inputs_;                   ///< static input sets
+  std::map<std::int64_t, Buffer> grad_outputs_;  ///< by the bytes of bundles; 0 for hidden states
+  std::deque<GraphedCallable> callables_;        ///< by place
   bool created_ = false;
 };
 

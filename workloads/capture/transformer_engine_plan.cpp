@@ -1,6 +1,7 @@
 #include "workloads/capture/transformer_engine_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <deque>
 #include <numeric>
@@ -12,36 +13,63 @@
 
 namespace cgconform::workloads {
 
-CallablePlan::CallablePlan(std::span<const std::int32_t> order,
+CallablePlan::CallablePlan(std::span<const double> order,
                            std::vector<std::int32_t> layers_per_chunk)
-    : layers_per_chunk_(std::move(layers_per_chunk)) {
+    : layers_per_chunk_(std::move(layers_per_chunk)), entries_(layers_per_chunk_.size()) {
   read(order);
   assign_inputs();
 }
 
-void CallablePlan::read(std::span<const std::int32_t> order) {
-  const std::size_t chunk_count = layers_per_chunk_.size();
-  std::vector<std::int32_t> forwards(chunk_count, 0);
-  std::vector<std::int32_t> backwards(chunk_count, 0);
-  for (const std::int32_t entry : order) {
-    const std::int32_t chunk = std::abs(entry) - 1;
-    if (chunk < 0 || chunk >= chunks()) {
-      throw InternalError(
-          fmt::format("capture order: {} is no chunk of a stage with {}", entry, chunks()));
-    }
-    const auto at = static_cast<std::size_t>(chunk);
-    std::int32_t& count = entry > 0 ? forwards[at] : backwards[at];
-    passes_.push_back({chunk, count++, entry > 0});
-    if (backwards[at] > forwards[at]) {
-      throw InternalError(
-          fmt::format("capture order: a backward of chunk {} before its forward", chunk));
-    }
+void CallablePlan::read(double entry) {
+  const double number = std::floor(std::abs(entry));
+  const double fraction = std::abs(entry) - number;
+  const std::int32_t chunk = static_cast<std::int32_t>(number) - 1;
+  const bool whole = fraction == 0.0;
+  if (chunk < 0 || chunk >= chunks()) {
+    throw InternalError(
+        fmt::format("capture order: {} is no chunk of a stage with {}", entry, chunks()));
   }
-  microbatches_ = forwards.empty() ? 0 : forwards.front();
-  const auto differs = [this](std::int32_t count) { return count != microbatches_; };
-  if (std::any_of(forwards.begin(), forwards.end(), differs) ||
-      std::any_of(backwards.begin(), backwards.end(), differs)) {
-    throw InternalError("capture order: every chunk needs as many forwards as backwards");
+  if (!whole && (entry > 0 || fraction != 0.5)) {
+    throw InternalError(
+        fmt::format("capture order: {} is no forward, backward -c or weight "
+                    "gradient -c.5",
+                    entry));
+  }
+  Entries& count = entries_[static_cast<std::size_t>(chunk)];
+  if (entry > 0) {
+    passes_.push_back({chunk, count.forwards++, true});
+  } else if (whole) {
+    passes_.push_back({chunk, count.backwards++, false});
+  } else {
+    passes_.push_back({chunk, count.wgrads++, false, true});
+  }
+  if (count.backwards > count.forwards) {
+    throw InternalError(
+        fmt::format("capture order: a backward of chunk {} before its forward", chunk));
+  }
+  if (count.wgrads > count.backwards) {
+    throw InternalError(
+        fmt::format("capture order: weight gradients of chunk {} before their backward", chunk));
+  }
+}
+
+void CallablePlan::read(std::span<const double> order) {
+  for (const double entry : order) read(entry);
+  microbatches_ = entries_.empty() ? 0 : entries_.front().forwards;
+  const bool splits = std::any_of(entries_.begin(), entries_.end(),
+                                  [](const Entries& count) { return count.wgrads > 0; });
+  const bool by_layers = std::all_of(layers_per_chunk_.begin(), layers_per_chunk_.end(),
+                                     [](std::int32_t layers) { return layers == 1; });
+  if (splits && !by_layers) {
+    throw InternalError("capture order: weight gradients of chunks that are not one layer each");
+  }
+  for (const Entries& count : entries_) {
+    if (count.forwards != microbatches_ || count.backwards != microbatches_) {
+      throw InternalError("capture order: every chunk needs as many forwards as backwards");
+    }
+    if (count.wgrads != 0 && count.wgrads != microbatches_) {
+      throw InternalError("capture order: weight gradients and backwards do not pair up");
+    }
   }
 }
 
@@ -63,7 +91,7 @@ void CallablePlan::assign_inputs() {
     for (std::int32_t layer = 0; layer < layers(pass.chunk); ++layer) {
       std::int32_t& set = input_sets_[index(pass.chunk, pass.microbatch, layer)];
       if (!pass.forward) {
-        finished.push_back(set);
+        if (pass.wgrad == splits_backward(pass.chunk)) finished.push_back(set);
       } else if (finished.empty()) {
         set = input_set_count_++;
       } else {

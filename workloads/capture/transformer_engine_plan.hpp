@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "workloads/parallel/capture_order.hpp"
@@ -14,6 +15,7 @@ struct OrderedPass {
   std::int32_t chunk = 0;
   std::int32_t microbatch = 0;
   bool forward = true;
+  bool wgrad = false;  ///< the weight gradients that the backward has left; no forward then
   friend bool operator==(const OrderedPass&, const OrderedPass&) = default;
 };
 
@@ -22,8 +24,14 @@ struct OrderedPass {
 class CallablePlan {
  public:
   /// `layers_per_chunk` counts the layers with a callable; chunks may differ and may have none.
-  /// Throws InternalError where an order does not pair its forwards with later backwards.
-  CallablePlan(std::span<const std::int32_t> order, std::vector<std::int32_t> layers_per_chunk);
+  /// An entry -c.5 stands for the weight gradients of the backward -c. Throws InternalError where
+  /// an order does not pair its forwards with later backwards and these with their weight gradients
+  /// (rule te-wgrad-pairs), or has such entries for chunks of several layers (rule
+  /// te-wgrad-one-layer-chunks).
+  CallablePlan(std::span<const double> order, std::vector<std::int32_t> layers_per_chunk);
+  CallablePlan(const std::vector<std::int32_t>& order, std::vector<std::int32_t> layers_per_chunk)
+      : CallablePlan(std::vector<double>(order.begin(), order.end()), std::move(layers_per_chunk)) {
+  }
 
   std::span<const OrderedPass> passes() const { return passes_; }
   std::int32_t chunks() const { return static_cast<std::int32_t>(layers_per_chunk_.size()); }
@@ -44,10 +52,23 @@ class CallablePlan {
   std::int32_t input_set_count() const { return input_set_count_; }
 
  private:
-  void read(std::span<const std::int32_t> order);
+  /// Entries of a chunk in an order so far.
+  struct Entries {
+    std::int32_t forwards = 0;
+    std::int32_t backwards = 0;
+    std::int32_t wgrads = 0;
+  };
+
+  void read(std::span<const double> order);
+  void read(double entry);
+  /// True where weight gradients of the chunk have entries of their own.
+  bool splits_backward(std::int32_t chunk) const {
+    return entries_.at(static_cast<std::size_t>(chunk)).wgrads > 0;
+  }
   void assign_inputs();
 
   std::vector<std::int32_t> layers_per_chunk_;
+  std::vector<Entries> entries_;  ///< by chunk
   std::int32_t microbatches_ = 0;
   std::vector<OrderedPass> passes_;
   std::vector<std::int32_t> input_sets_;

@@ -56,6 +56,15 @@ bool any_graph(const Cell& cell) {
   return full_iteration(cell) || layer_graphs(cell);
 }
 
+/// Graphs that add weight gradients which a backward has left for later.
+bool delayed_wgrads(const Cell& cell) {
+  return cell.config.delay_wgrad_compute && (full_iteration(cell) || callables(cell));
+}
+
+bool delayed_callables(const Cell& cell) {
+  return cell.config.delay_wgrad_compute && callables(cell);
+}
+
 /// Graphs that hold the gather of the incoming gradient, which the end of a layer does.
 bool gathering(const Cell& cell) {
   return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::mlp);
@@ -301,6 +310,10 @@ constexpr std::array table{
     FaultRow{Fault::f04d_eager_backward_reads_capture_slots, "F04d", overwritten,
              "one layer's backward runs eagerly and reads the activations saved at capture",
              local_layers},
+    FaultRow{Fault::f04e_wgrads_after_next_backward, "F04e", overwritten,
+             "delayed weight gradients are replayed after the next backward, whose graph takes the "
+             "place of what they read",
+             delayed_callables},
     FaultRow{Fault::f06a_pool_planned_for_other_order, "F06a", other_order,
              "graphs are captured as if no forward ran ahead, each micro-batch at once: backwards "
              "give memory back that the schedule still needs",
@@ -381,6 +394,10 @@ constexpr std::array table{
              whole_layer_graphs},
     FaultRow{Fault::f14d_parameter_left_out, "F14d", gradient_sink,
              "one parameter's gradient is left out of the captured backward", any_graph},
+    FaultRow{Fault::f14e_wgrads_left_out, "F14e", gradient_sink,
+             "replays leave the delayed weight gradients out", delayed_wgrads},
+    FaultRow{Fault::f14f_wgrads_twice, "F14f", gradient_sink,
+             "replays add the delayed weight gradients twice", delayed_wgrads},
     FaultRow{Fault::f16a_overflow_not_flagged, "F16a", truncated,
              "captured routing drops tokens beyond the capacity and leaves the overflow flag at 0",
              dropping},

@@ -1,5 +1,8 @@
 #include "workloads/layers/fp8_linear.hpp"
 
+#include <utility>
+
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 
 namespace cgconform::workloads {
@@ -69,17 +72,30 @@ Buffer Fp8Linear::forward(LayerContext& context, const TensorView& x,
 Buffer Fp8Linear::backward(LayerContext& context, const TensorView& grad_output,
                            const TensorView& x, const std::string& name) const {
   const std::string label = op_label(context, name) + " backward";
-  const Quantised input = quantise(context, x, Fp8Operand::input, false, name);
-  const Quantised gradient = quantise(context, grad_output, Fp8Operand::grad_output, true, name);
+  Quantised input = quantise(context, x, Fp8Operand::input, false, name);
+  Quantised gradient = quantise(context, grad_output, Fp8Operand::grad_output, true, name);
   const Fp8Scaling of_input = state_->scaling(number_, Fp8Operand::input);
   const Fp8Scaling of_weight = state_->scaling(number_, Fp8Operand::weight);
   const Fp8Scaling of_gradient = state_->scaling(number_, Fp8Operand::grad_output);
   Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
   fp8_gemm(context.stream, grad_x.view(), gradient.rows.view(), cached_.columns,
            of_gradient.descale, of_weight.descale, of_gradient.format, of_weight.format, label);
-  fp8_gemm_accumulate(context.stream, weight_.main_grad, gradient.columns.view(),
-                      input.columns.view(), of_gradient.descale, of_input.descale,
-                      of_gradient.format, of_input.format, label);
+  const auto add_wgrad = [=, weight_grad = weight_.main_grad, columns = gradient.columns.view(),
+                          input_columns = input.columns.view()](Stream& stream,
+                                                                const std::string& of) {
+    fp8_gemm_accumulate(stream, weight_grad, columns, input_columns, of_gradient.descale,
+                        of_input.descale, of_gradient.format, of_input.format, of);
+  };
+  if (context.delayed == nullptr) {
+    add_wgrad(context.stream, label);
+    return grad_x;
+  }
+  context.delayed->leave(
+      {name, gradient.columns.view(), input.columns.view(), [add_wgrad, name](LayerContext& later) {
+         add_wgrad(later.stream, op_label(later, name) + " weight backward");
+       }});
+  keep_for_wgrads(context, gradient.columns);
+  keep_for_wgrads(context, input.columns);
   return grad_x;
 }
 

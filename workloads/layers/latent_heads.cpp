@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -118,8 +119,8 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
     const std::string name = latent_name(path.name);
     const bool query = &path == &paths_[query_path];
     const TensorView latent = saved.at(name);
-    const Buffer grad_wide = make_buffer(context, normed.dtype,
-                                         {normed.shape[0], path.up.weight.shape[0]}, name + ".up");
+    Buffer grad_wide = make_buffer(context, normed.dtype,
+                                   {normed.shape[0], path.up.weight.shape[0]}, name + ".up");
     const std::string label = op_label(context, name) + " backward";
     if (query) {
       merge_heads(context.stream, grad_wide.view(), std::array{grad_heads[0].view()}, sequences,
@@ -130,10 +131,12 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
     }
     const Buffer grad_latent =
         linear_backward(context, grad_wide.view(), latent, path.up, nullptr, name + ".up");
-    const Buffer grad_down =
+    Buffer grad_down =
         norm_backward(context, grad_latent.view(), path.norm_weight, path.norm_bias, saved, name);
     Buffer grad_path =
         linear_backward(context, grad_down.view(), normed, path.down, nullptr, name + ".down");
+    keep_for_wgrads(context, grad_wide);
+    keep_for_wgrads(context, grad_down);
     if (query) {
       grad_normed = std::move(grad_path);
     } else {

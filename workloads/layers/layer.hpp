@@ -43,6 +43,8 @@ class TensorTap {
   virtual void tap(std::string_view tensor, const TensorView& value) = 0;
 };
 
+class DelayedWgrads;
+
 /// Begins the names of tensors that say where tokens were routed.
 constexpr std::string_view routing_prefix = "routing:";
 
@@ -68,6 +70,9 @@ struct LayerContext {
   /// with the length, in device memory, so that a graph follows them; invalid where nothing is
   /// packed.
   TensorView cu_seqlens = {};
+  /// Takes the gradients of linear layers' parameters that a backward does not add itself; null
+  /// where it adds all of them.
+  DelayedWgrads* delayed = nullptr;
 };
 
 /// Activations kept from a layer's forward to its backward, by name.
@@ -115,7 +120,8 @@ class Layer {
   /// `input` is [tokens, hidden]; returns the output, allocated from the context's pool.
   virtual Buffer forward(LayerContext& context, const TensorView& input,
                          SavedActivations& saved) = 0;
-  /// Accumulates into every `main_grad` and returns the gradient of the input.
+  /// Accumulates into every `main_grad` and returns the gradient of the input. Where the context
+  /// delays gradients of weights, those of linear layers are left to it.
   virtual Buffer backward(LayerContext& context, const TensorView& grad_output,
                           SavedActivations& saved) = 0;
   virtual std::span<const Parameter> parameters() const = 0;
@@ -125,6 +131,8 @@ class Layer {
   virtual std::int64_t grad_output_bytes() const { return 0; }
   /// True where the backward reads the input of the forward, which has to stay until then.
   virtual bool reads_input_again() const { return false; }
+  /// True where the backward has gradients of weights that can be delayed.
+  virtual bool can_delay_wgrads() const { return false; }
   /// The layer's modules in order of execution; run in turn they do what the layer does. Empty
   /// where the layer is not made of modules.
   virtual std::span<const LayerModule> modules() const { return {}; }

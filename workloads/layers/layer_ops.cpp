@@ -3,12 +3,24 @@
 #include <utility>
 
 #include "workloads/faults/fault_switches.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/ops/dropout.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/layer_norm.hpp"
 
 namespace cgconform::workloads {
+
+namespace {
+
+void add_wgrads(Stream& stream, const TensorView& grad_output, const TensorView& x,
+                const TensorView& weight_grad, const TensorView& grad_of_bias,
+                const std::string& label) {
+  gemm_accumulate(stream, weight_grad, grad_output, true, x, false, label);
+  if (grad_of_bias.valid()) bias_grad(stream, grad_of_bias, grad_output, label);
+}
+
+}  // namespace
 
 Buffer make_buffer(LayerContext& context, DType dtype, const Shape& shape, std::string_view name) {
   return Buffer(context.allocator, context.stream, context.pool, dtype, shape,
@@ -44,8 +56,17 @@ Buffer linear_backward(LayerContext& context, const TensorView& grad_output, con
   const std::string label = op_label(context, name) + " backward";
   Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
   gemm(context.stream, grad_x.view(), grad_output, false, weight.weight, false, label);
-  gemm_accumulate(context.stream, weight.main_grad, grad_output, true, x, false, label);
-  if (bias != nullptr) bias_grad(context.stream, bias->main_grad, grad_output, label);
+  const TensorView weight_grad = weight.main_grad;
+  const TensorView grad_of_bias = bias == nullptr ? TensorView{} : bias->main_grad;
+  if (context.delayed == nullptr) {
+    add_wgrads(context.stream, grad_output, x, weight_grad, grad_of_bias, label);
+    return grad_x;
+  }
+  context.delayed->leave(
+      {std::string(name), grad_output, x, [=, of = std::string(name)](LayerContext& later) {
+         add_wgrads(later.stream, grad_output, x, weight_grad, grad_of_bias,
+                    op_label(later, of) + " weight backward");
+       }});
   return grad_x;
 }
 

@@ -22,7 +22,8 @@ Buffer linear_forward(LayerContext& context, const TensorView& x, const Paramete
                       const Parameter* bias, std::string_view name,
                       const TensorView& residual = {});
 
-/// Adds the weight's and bias's gradients and returns the gradient of x.
+/// Adds the weight's and bias's gradients, or leaves them for later where the context delays them,
+/// and returns the gradient of x.
 Buffer linear_backward(LayerContext& context, const TensorView& grad_output, const TensorView& x,
                        const Parameter& weight, const Parameter* bias, std::string_view name);
 

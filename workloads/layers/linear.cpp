@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/elementwise.hpp"
 
@@ -53,9 +54,16 @@ void Linear::add_bias_to(LayerContext& context, const TensorView& y) const {
 Buffer Linear::multiply_backward(LayerContext& context, const TensorView& grad_output,
                                  const TensorView& x) const {
   if (!fp8_) return linear_backward(context, grad_output, x, weight_, bias(), name());
-  if (declaration_.bias) {
+  if (declaration_.bias && context.delayed == nullptr) {
     bias_grad(context.stream, bias_.main_grad, grad_output,
               op_label(context, name()) + " bias backward");
+  } else if (declaration_.bias) {
+    context.delayed->leave({name(), grad_output, x,
+                            [grad_output, grad_of_bias = bias_.main_grad,
+                             of = name() + " bias backward"](LayerContext& later) {
+                              bias_grad(later.stream, grad_of_bias, grad_output,
+                                        op_label(later, of));
+                            }});
   }
   return fp8_->backward(context, grad_output, x, name());
 }

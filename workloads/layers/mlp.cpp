@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/elementwise.hpp"
 
@@ -79,19 +80,21 @@ Buffer Mlp::backward(LayerContext& context, const TensorView& grad_output,
                      SavedActivations& saved) {
   Stream& stream = context.stream;
   const DType dtype = grad_output.dtype;
-  const Buffer dropped_grad =
+  Buffer dropped_grad =
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "mlp.dropout");
-  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
+  const TensorView grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   recompute(context, saved, "mlp", [&](LayerContext& again) {
     const Buffer contracted = feed_forward(again, norm_.output(saved), {}, saved);
   });
   const Buffer grad_activated = fc2_.backward(context, grad, saved.at("mlp.activation.output"));
   const TensorView expanded = saved.at("mlp.linear_fc1.output");
-  const Buffer grad_expanded = make_buffer(context, dtype, expanded.shape, "mlp.activation");
+  Buffer grad_expanded = make_buffer(context, dtype, expanded.shape, "mlp.activation");
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "mlp.activation backward"));
   const Buffer grad_normed = fc1_.backward(context, grad_expanded.view(), norm_.output(saved));
+  keep_for_wgrads(context, dropped_grad);
+  keep_for_wgrads(context, grad_expanded);
   return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 

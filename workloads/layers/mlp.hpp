@@ -22,6 +22,7 @@ class Mlp final : public Layer {
   Buffer backward(LayerContext& context, const TensorView& grad_output,
                   SavedActivations& saved) override;
   std::span<const Parameter> parameters() const override { return parameters_; }
+  bool can_delay_wgrads() const override { return true; }
 
  private:
   /// A part that recompute may drop; keeps in `saved` what its backward needs.

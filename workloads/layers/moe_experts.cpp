@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/gemm.hpp"
@@ -36,6 +37,31 @@ TensorView weights_of(const TensorView& weights, const ExpertSegment& segment) {
   const std::int64_t out = weights.shape[1];
   const std::int64_t in = weights.shape[2];
   return elements_of(weights, segment.expert * out * in, {segment.experts, out, in});
+}
+
+void add_wgrads(Stream& stream, const std::vector<ExpertSegment>& segments,
+                const TensorView& main_grad, const TensorView& grads, const TensorView& inputs,
+                const std::string& label) {
+  for (const ExpertSegment& segment : segments) {
+    gemm_accumulate(stream, weights_of(main_grad, segment), batch_of(grads, segment), true,
+                    batch_of(inputs, segment), false, label);
+  }
+}
+
+/// Adds the gradients of the experts' weights, or leaves them for later where the context delays
+/// them.
+void add_or_leave_wgrads(LayerContext& context, const ExchangePlan& plan,
+                         const TensorView& main_grad, const TensorView& grads,
+                         const TensorView& inputs, const std::string& name) {
+  if (context.delayed == nullptr) {
+    add_wgrads(context.stream, plan.segments, main_grad, grads, inputs,
+               op_label(context, name + " backward"));
+    return;
+  }
+  context.delayed->leave({name, grads, inputs, [=, segments = plan.segments](LayerContext& later) {
+                            add_wgrads(later.stream, segments, main_grad, grads, inputs,
+                                       op_label(later, name + " weight backward"));
+                          }});
 }
 
 }  // namespace
@@ -149,6 +175,7 @@ Buffer MoeExperts::backward(LayerContext& context, const TensorView& grad_output
       exchange_.results(context, plan, own, sent_back, "experts dispatch backward");
   work_backward(context, plan, grad_results, grad_rows, saved);
   add_parts(context, grad_rows, "experts backward all-reduce");
+  keep_for_wgrads(context, received);
   exchange_.bring_back(context, plan, grad_rows, own, "experts dispatch backward");
   return grad;
 }
@@ -174,20 +201,20 @@ void MoeExperts::work_backward(LayerContext& context, const ExchangePlan& plan,
     const TensorView grad = batch_of(grad_results, segment);
     gemm(stream, batch_of(grad_activated.view(), segment), grad, false,
          weights_of(fc2_weight_.weight, segment), false, fc2_label);
-    gemm_accumulate(stream, weights_of(fc2_weight_.main_grad, segment), grad, true,
-                    batch_of(activated, segment), false, fc2_label);
   }
-  const Buffer grad_expanded =
-      make_buffer(context, expanded.dtype, expanded.shape, "experts.linear_fc1");
+  add_or_leave_wgrads(context, plan, fc2_weight_.main_grad, grad_results, activated,
+                      "experts.linear_fc2");
+  Buffer grad_expanded = make_buffer(context, expanded.dtype, expanded.shape, "experts.linear_fc1");
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "experts.activation backward"));
   for (const ExpertSegment& segment : plan.segments) {
     const TensorView grad = batch_of(grad_expanded.view(), segment);
     gemm(stream, batch_of(grad_rows, segment), grad, false, weights_of(fc1_weight_.weight, segment),
          false, fc1_label);
-    gemm_accumulate(stream, weights_of(fc1_weight_.main_grad, segment), grad, true,
-                    batch_of(rows, segment), false, fc1_label);
   }
+  add_or_leave_wgrads(context, plan, fc1_weight_.main_grad, grad_expanded.view(), rows,
+                      "experts.linear_fc1");
+  keep_for_wgrads(context, grad_expanded);
 }
 
 }  // namespace cgconform::workloads

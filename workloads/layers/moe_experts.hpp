@@ -23,6 +23,7 @@ class MoeExperts final : public Layer {
   Buffer backward(LayerContext& context, const TensorView& grad_output,
                   SavedActivations& saved) override;
   std::span<const Parameter> parameters() const override { return parameters_; }
+  bool can_delay_wgrads() const override { return true; }
   std::int64_t output_bytes() const override { return layouts_.worked.bytes(); }
   std::int64_t grad_output_bytes() const override { return layouts_.placed_grad.bytes(); }
   bool reads_input_again() const override { return true; }

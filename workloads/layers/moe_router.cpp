@@ -168,8 +168,11 @@ Buffer MoeRouter::grad_normed(LayerContext& context, const TensorView& grad_bund
                   op_label(context, "router.expert_bias"));
   }
   const bool jittered = saved.contains(noise_name);
+  // The gate is no linear layer whose gradient can be delayed.
+  LayerContext at_once = context;
+  at_once.delayed = nullptr;
   const Buffer grad_gate =
-      linear_backward(context, grad_logits.view(), jittered ? saved.at(gate_input_name) : normed,
+      linear_backward(at_once, grad_logits.view(), jittered ? saved.at(gate_input_name) : normed,
                       weight_, nullptr, "router");
   if (jittered) {
     multiply(stream, grad_gate.view(), grad_gate.view(), saved.at(noise_name),

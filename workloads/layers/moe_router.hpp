@@ -24,6 +24,7 @@ class MoeRouter final : public Layer {
   Buffer backward(LayerContext& context, const TensorView& grad_output,
                   SavedActivations& saved) override;
   std::span<const Parameter> parameters() const override { return parameters_; }
+  bool can_delay_wgrads() const override { return shared_.has_value(); }
   std::int64_t output_bytes() const override { return layouts_.routed.bytes(); }
   std::int64_t grad_output_bytes() const override { return layouts_.routed_grad.bytes(); }
 

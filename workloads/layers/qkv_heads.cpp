@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/head_groups.hpp"
@@ -63,7 +64,7 @@ Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
                           const TensorView& normed, const SavedActivations& /*saved*/) const {
   const std::int64_t width = std::int64_t{own_heads() + 2 * own_groups()} * head_size();
   const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
-  const Buffer grad_qkv = make_buffer(context, normed.dtype, {normed.shape[0], width}, "qkv");
+  Buffer grad_qkv = make_buffer(context, normed.dtype, {normed.shape[0], width}, "qkv");
   const std::array grads{grad_heads[0].view(), grad_heads[1].view(), grad_heads[2].view()};
   const std::string label = op_label(context, "qkv backward");
   if (repeat() == 1) {
@@ -71,7 +72,9 @@ Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
   } else {
     merge_head_groups(context.stream, grad_qkv.view(), grads, sequences, repeat(), label);
   }
-  return qkv_.backward(context, grad_qkv.view(), normed);
+  Buffer grad_normed = qkv_.backward(context, grad_qkv.view(), normed);
+  keep_for_wgrads(context, grad_qkv);
+  return grad_normed;
 }
 
 }  // namespace cgconform::workloads

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -125,9 +126,9 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   Stream& stream = context.stream;
   const DType dtype = grad_output.dtype;
 
-  const Buffer dropped_grad =
+  Buffer dropped_grad =
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "self_attention.dropout");
-  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
+  const TensorView grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
   const std::int32_t sequences = shape_.sequences_of(grad_output.shape[0]);
@@ -147,6 +148,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
       core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
 
   const Buffer grad_normed = heads_->backward(context, grad_parts, norm_.output(saved), saved);
+  keep_for_wgrads(context, dropped_grad);
   return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 

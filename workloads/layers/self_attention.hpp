@@ -27,6 +27,7 @@ class SelfAttention final : public Layer {
   Buffer backward(LayerContext& context, const TensorView& grad_output,
                   SavedActivations& saved) override;
   std::span<const Parameter> parameters() const override { return parameters_; }
+  bool can_delay_wgrads() const override { return true; }
 
  private:
   /// Queries, keys and values, each [heads, length, head size].

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/gemm.hpp"
@@ -57,7 +58,7 @@ Buffer SharedExpert::backward(LayerContext& context, const TensorView& grad_outp
   const Buffer grad_activated = linear_backward(context, grad_output, saved.at(activated_name),
                                                 fc2_weight_, nullptr, "shared_experts.linear_fc2");
   const TensorView expanded = saved.at(expanded_name);
-  const Buffer grad_expanded =
+  Buffer grad_expanded =
       make_buffer(context, expanded.dtype, expanded.shape, "shared_experts.activation");
   gelu_backward(context.stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "shared_experts.activation backward"));
@@ -65,6 +66,7 @@ Buffer SharedExpert::backward(LayerContext& context, const TensorView& grad_outp
                                        "shared_experts.linear_fc1");
   tensor_.all_reduce(grad_normed.view(), context.stream,
                      op_label(context, "shared_experts backward all-reduce"));
+  keep_for_wgrads(context, grad_expanded);
   return grad_normed;
 }
 

@@ -1,10 +1,12 @@
 #include "workloads/layers/transformer_layer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "matrix/error.hpp"
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/layers/mamba_mixer.hpp"
 #include "workloads/layers/mlp.hpp"
@@ -40,10 +42,17 @@ Buffer backward_modules(std::span<const LayerModule> modules, LayerContext& cont
                         const TensorView& grad_output, SavedActivations& saved) {
   Buffer last;
   for (std::size_t i = modules.size(); i > 0; --i) {
-    last = modules[i - 1].layer->backward(context, i == modules.size() ? grad_output : last.view(),
-                                          saved);
+    Buffer grad_input = modules[i - 1].layer->backward(
+        context, i == modules.size() ? grad_output : last.view(), saved);
+    keep_for_wgrads(context, last);
+    last = std::move(grad_input);
   }
   return last;
+}
+
+bool any_delays_wgrads(std::span<const LayerModule> modules) {
+  return std::any_of(modules.begin(), modules.end(),
+                     [](const LayerModule& module) { return module.layer->can_delay_wgrads(); });
 }
 
 LayerSection::LayerSection(std::span<const LayerModule> modules) : modules_(modules) {

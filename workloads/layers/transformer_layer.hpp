@@ -17,6 +17,7 @@ Buffer forward_modules(std::span<const LayerModule> modules, LayerContext& conte
                        const TensorView& input, SavedActivations& saved);
 Buffer backward_modules(std::span<const LayerModule> modules, LayerContext& context,
                         const TensorView& grad_output, SavedActivations& saved);
+bool any_delays_wgrads(std::span<const LayerModule> modules);
 
 /// Neighbouring modules of a layer, which owns them, as a layer of their own.
 class LayerSection final : public Layer {
@@ -38,6 +39,7 @@ class LayerSection final : public Layer {
     return modules_.back().layer->grad_output_bytes();
   }
   bool reads_input_again() const override { return modules_.front().layer->reads_input_again(); }
+  bool can_delay_wgrads() const override { return any_delays_wgrads(modules_); }
   std::span<const LayerModule> modules() const override { return modules_; }
 
  private:
@@ -60,6 +62,7 @@ class ModularLayer : public Layer {
     return backward_modules(modules_, context, grad_output, saved);
   }
   std::span<const Parameter> parameters() const override { return parameters_; }
+  bool can_delay_wgrads() const override { return any_delays_wgrads(modules_); }
   std::span<const LayerModule> modules() const override { return modules_; }
 
  protected:

@@ -1,6 +1,7 @@
 #include "workloads/parallel/capture_order.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -102,6 +103,40 @@ CaptureOrder capture_order(const CaptureLayout& layout) {
   }
   for (std::int32_t index = total - result.warmup; index < total; ++index) backward(index);
   return result;
+}
+
+std::vector<double> layer_order(const std::vector<std::int32_t>& order, const LayerOrder& written) {
+  std::vector<double> entries;
+  const auto layers_of = [&](std::int32_t entry) {
+    return written.layers_per_chunk.at(static_cast<std::size_t>(std::abs(entry) - 1));
+  };
+  /// The how manieth layer of an entry's chunk, in the order in which the entry runs them.
+  const auto write = [&](std::int32_t entry, std::int32_t number) {
+    std::int32_t before = 0;
+    for (std::int32_t chunk = 1; chunk < std::abs(entry); ++chunk) before += layers_of(chunk);
+    if (entry > 0) {
+      entries.push_back(before + number + 1);
+      return;
+    }
+    const std::int32_t layer = before + layers_of(entry) - number;
+    entries.push_back(-layer);
+    const auto index = static_cast<std::size_t>(layer - 1);
+    if (index < written.wgrads.size() && written.wgrads[index]) entries.push_back(-layer - 0.5);
+  };
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::int32_t entry = order[i];
+    const bool paired = written.overlaps && entry < 0 && i + 1 < order.size() && order[i + 1] > 0;
+    const std::int32_t forward = paired ? order[++i] : 0;
+    const std::int32_t together = paired ? std::min(layers_of(entry), layers_of(forward)) : 0;
+    for (std::int32_t layer = 0; layer < together; ++layer) {
+      write(forward, layer);
+      write(entry, layer);
+    }
+    for (std::int32_t layer = together; layer < layers_of(entry); ++layer) write(entry, layer);
+    if (!paired) continue;
+    for (std::int32_t layer = together; layer < layers_of(forward); ++layer) write(forward, layer);
+  }
+  return entries;
 }
 
 }  // namespace cgconform::workloads

@@ -43,4 +43,19 @@ std::vector<ScheduleEntry> schedule_table(std::int32_t microbatches, std::int32_
 /// names the violated rule.
 CaptureOrder capture_order(const CaptureLayout& layout);
 
+/// How an order is written out layer by layer.
+struct LayerOrder {
+  std::vector<std::int32_t> layers_per_chunk;
+  /// By layer over all chunks: its weight gradients have an entry of their own. Empty: none have.
+  std::vector<bool> wgrads{};
+  /// From the first backward on, a backward and the forward after it take turns, as
+  /// expert-parallel overlap runs them.
+  bool overlaps = false;
+};
+
+/// The order with one layer a chunk (rule te-wgrad-one-layer-chunks): layers are counted from 1
+/// over all chunks, k is a forward of layer k, -k its backward, and -k.5 the weight gradients that
+/// this has left.
+std::vector<double> layer_order(const std::vector<std::int32_t>& order, const LayerOrder& written);
+
 }  // namespace cgconform::workloads

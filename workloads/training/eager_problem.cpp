@@ -17,6 +17,10 @@ matrix::Cell eager_problem(const matrix::Cell& cell) {
   config.cuda_graph_warmup_steps = defaults.cuda_graph_warmup_steps;
   config.cuda_graph_use_single_mempool = defaults.cuda_graph_use_single_mempool;
   config.optimizer_cuda_graph = defaults.optimizer_cuda_graph;
+  // Graphs are held against backwards that add weight gradients at once.
+  if (cell.config.cuda_graph_impl != matrix::CudaGraphImpl::none) {
+    config.delay_wgrad_compute = defaults.delay_wgrad_compute;
+  }
   problem.shape.graphed_layers = matrix::WorkloadShape{}.graphed_layers;
   problem.platform.graph_pool = matrix::PlatformSettings{}.graph_pool;
   return problem;

@@ -196,8 +196,8 @@ void Iteration::backward(const IterationCall& call, const Pass& pass) {
     const LayerCall layer = layer_call(call, pass, local);
     body_.set_grad_added(layer.layer, false);
     grad = implementation_->backward(layer, grad);
-    add_gradients_where_not_fused(layer);
-    gradients_ready(pass, ModelPart::layer, layer.layer);
+    const bool waits = body_.delays_wgrads() && local == 0 && !part.first;
+    if (!waits) finish_wgrads(layer, pass);
     if (observes_layers()) {
       context_.recorder.observe(ObservedQuantity::layer_grad_input, layer.at("grad_input"), grad);
     }
@@ -213,6 +213,19 @@ void Iteration::backward(const IterationCall& call, const Pass& pass) {
     gradients_ready(pass, ModelPart::embedding);
     finish(pass);
   }
+}
+
+void Iteration::finish_wgrads(const LayerCall& call, const Pass& pass) {
+  if (body_.delays_wgrads()) implementation_->add_wgrads(call);
+  add_gradients_where_not_fused(call);
+  gradients_ready(pass, ModelPart::layer, call.layer);
+}
+
+void Iteration::finish_backward(const Pass& pass) {
+  if (body_.delays_wgrads() && !chunk(pass).layers.empty()) {
+    finish_wgrads(layer_call(call_, pass, 0), pass);
+  }
+  finish(pass);
 }
 
 void Iteration::add_gradients_where_not_fused(const LayerCall& call) {
@@ -267,14 +280,14 @@ void Iteration::transfer(const PipelineAction& action) {
     }
     case PipelineTransfer::send_grad:
       link_.send_to_previous(in_flight_.at(pass).grad_input, label + " send gradient");
-      finish(pass);
+      finish_backward(pass);
       return;
     case PipelineTransfer::send_grad_receive_input: {
       InFlight& received = in_flight_[received_pass];
       received.input = receive_buffer(action.received_microbatch, "received input");
       link_.exchange_with_previous(in_flight_.at(pass).grad_input, received.input.view(),
                                    label + " send gradient, receive input");
-      finish(pass);
+      finish_backward(pass);
       return;
     }
   }

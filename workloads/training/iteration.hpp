@@ -68,6 +68,11 @@ class Iteration {
   /// The part's gradients are complete where this was the step's last backward of it.
   void gradients_ready(const Pass& pass, ModelPart part, std::int32_t layer = -1);
   void add_gradients_where_not_fused(const LayerCall& call);
+  /// The layer's weight gradients of the micro-batch are added, or have waited until now.
+  void finish_wgrads(const LayerCall& call, const Pass& pass);
+  /// After the gradient of a chunk's input was sent, which its first layer's weight gradients leave
+  /// the way to.
+  void finish_backward(const Pass& pass);
   /// For the hidden states of a micro-batch, or their gradient.
   Buffer receive_buffer(std::int32_t microbatch, const char* label);
   LayerContext context_for(const IterationCall& call, std::int32_t microbatch,

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,12 @@ enum class ObservedQuantity : std::uint8_t {
   training_state,   ///< learning rate and counters beside the optimizer's own state
   routing,          ///< which experts tokens went to, how many, and how many were dropped
 };
+
+/// What of a layer a graph or an execution runs, in messages.
+constexpr std::string_view pass_name(bool forward, bool wgrad) {
+  if (forward) return "forward";
+  return wgrad ? "weight gradients" : "backward";
+}
 
 /// A copy of a tensor in device memory. Several may lie in one buffer, which they keep.
 class Snapshot {
@@ -90,6 +97,7 @@ struct GraphRecord {
   std::int32_t layer = -1;
   std::int32_t microbatch = -1;
   bool forward = true;
+  bool wgrad = false;               ///< of the weight gradients that a backward leaves for later
   std::int32_t capture_order = -1;  ///< position among this leg's captures
   std::int32_t capture_step = -1;   ///< training step at whose end, or in which, it was captured
   std::vector<GraphNode> nodes;
@@ -127,6 +135,7 @@ struct ExecutionRecord {
   std::int32_t microbatch = -1;
   std::int32_t layer = -1;  ///< -1 for a whole iteration
   bool forward = true;
+  bool wgrad = false;  ///< weight gradients that a backward has left; no forward then
   bool validation = false;
   bool replayed = false;
   std::int32_t graph = -1;  ///< index into LegRecord::graphs where replayed
@@ -183,6 +192,15 @@ struct ReductionRecord {
   std::size_t executions_before = 0;    ///< executions of the leg that were enqueued before
 };
 
+/// One launch of a bucket's gather of parameters over replicas, as host code made it.
+struct GatherRecord {
+  std::int32_t step = -1;
+  std::int32_t bucket = -1;
+  bool captured = false;              ///< while a graph was captured: it ran nothing then
+  std::vector<std::int32_t> layers;   ///< of the parameters; -1 outside of layers
+  std::size_t executions_before = 0;  ///< executions of the leg that were enqueued before
+};
+
 /// What the ranks of the gang agreed on before launches, see LaunchLedger.
 struct LaunchAgreements {
   std::uint64_t eager = 0;     ///< schedule calls whose communication is eager
@@ -236,6 +254,7 @@ struct LegRecord {
   std::vector<CaptureAudit> captures;
   std::vector<ExecutionRecord> executions;  ///< in execution order
   std::vector<ReductionRecord> reductions;  ///< in the order they were launched
+  std::vector<GatherRecord> gathers;        ///< in the order they were launched
   std::vector<AddressFinding> address_findings;
   std::vector<EdgeFinding> edge_findings;
   std::vector<SlotRecord> slots;
