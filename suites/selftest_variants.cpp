@@ -86,7 +86,7 @@ std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
   cells.push_back({"partial-iteration", partial(iteration, matrix::LastBatch::eager), "F34f"});
   cells.push_back({"partial-local", partial(pipeline, matrix::LastBatch::eager), "F34f"});
   cells.push_back({"partial-callables", partial(callables, matrix::LastBatch::eager), "F34f"});
-  constexpr std::string_view delayed_faults = "F04e F14e F14f";
+  constexpr std::string_view delayed_faults = "F06d F14e F14f";
   cells.push_back({"delayed-iteration", delayed(iteration), delayed_faults});
   cells.push_back({"delayed-callables", delayed(callables), delayed_faults});
   return cells;

@@ -52,6 +52,15 @@ Cell fully_recomputed(std::string_view base) {
   return cell;
 }
 
+/// Graphs of attention whose weight gradients wait.
+Cell delayed_attention(bool without_fusion, bool with_bias) {
+  Cell cell = probe_cell("delayed-callables");
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
+  cell.config.gradient_accumulation_fusion = !without_fusion;
+  cell.config.add_bias_linear = with_bias;
+  return cell;
+}
+
 Cell quantised_beside_recompute() {
   Cell cell = probe_cell("fp8-iteration");
   cell.config.recompute_granularity = RecomputeGranularity::selective;
@@ -238,10 +247,13 @@ std::vector<Probe> configuration_probes() {
        .not_shown = "no cache of casts"},
       {.rule = "delay-wgrad-graph-ga-fusion",
        .protects = "weight gradients of a graph lie in slots that nothing adds up",
-       .not_shown = "no delayed weight gradients"},
+       .cell = delayed_attention(true, false),
+       .switches = {Fault::f14e_wgrads_left_out},
+       .expected = Verdict::fail_grad_accum,
+       .check_id = "NUM-02"},
       {.rule = "delay-wgrad-graph-no-attn-bias",
        .protects = "the gradient of a bias is computed outside of the graph, from what is gone",
-       .not_shown = "no delayed weight gradients"},
+       .cell = delayed_attention(false, true)},
   };
 }
 

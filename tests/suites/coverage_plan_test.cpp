@@ -173,6 +173,41 @@ TEST(CoveragePlan, CapturesCallablesOfEveryMicrobatchInScheduleOrderWithMoreStag
               ElementsAre("F0/0r", "F0/1r", "B0/0r", "B0/1r"));
 }
 
+TEST(CoveragePlan, GivesDelayedWeightGradientsAGraphBehindEveryBackward) {
+  matrix::Cell cell = callable_cell(1);
+  cell.config.num_layers = 1;
+  cell.config.num_microbatches = 1;
+  cell.config.delay_wgrad_compute = true;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  ASSERT_EQ(plan.graphs.size(), 3U);
+  EXPECT_TRUE(plan.graphs[2].wgrad);
+  EXPECT_FALSE(plan.graphs[2].forward);
+  EXPECT_EQ(plan.graphs[2].launches, plan.graphs[1].launches);
+  std::vector<std::string> texts;
+  for (const PlannedExecution& execution : plan.executions) {
+    if (execution.forward) continue;
+    texts.push_back(execution_text(execution) + (execution.replayed ? " replayed" : ""));
+  }
+  texts.resize(6);
+  EXPECT_THAT(texts, ElementsAre("step 0 micro-batch 0 layer 0 backward",
+                                 "step 0 micro-batch 0 layer 0 weight gradients",
+                                 "step 1 micro-batch 0 layer 0 mlp backward",
+                                 "step 1 micro-batch 0 layer 0 attn backward replayed",
+                                 "step 1 micro-batch 0 layer 0 mlp weight gradients",
+                                 "step 1 micro-batch 0 layer 0 attn weight gradients replayed"));
+}
+
+TEST(CoveragePlan, GivesRoutersThirdGraphsOnlyForTheirSharedExperts) {
+  matrix::Cell cell = callable_cell(1);
+  cell.config.num_moe_experts = 2;
+  cell.config.delay_wgrad_compute = true;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::moe_router};
+  EXPECT_EQ(plan_coverage(cell, 0).graphs.size(), 4U);
+  cell.config.moe_shared_expert_intermediate_size = 8;
+  EXPECT_EQ(plan_coverage(cell, 0).graphs.size(), 6U);
+}
+
 TEST(CoveragePlan, RunsTheModulesThatCallablesLeaveOutEagerly) {
   matrix::Cell cell = callable_cell(0);
   cell.config.num_layers = 1;

@@ -79,6 +79,43 @@ TEST(CaptureOrder, EqualsMegatronCoresOwnForKnownLayouts) {
   }
 }
 
+/// Two stages, two chunks of two layers: Megatron-Core's own expansion of the order.
+LayerOrder two_layers_a_chunk(bool wgrads, bool overlaps) {
+  return {.layers_per_chunk = {2, 2}, .wgrads = std::vector<bool>(4, wgrads), .overlaps = overlaps};
+}
+
+TEST(LayerOrder, EqualsMegatronCoresOwnWithExpertParallelOverlap) {
+  const std::vector<std::int32_t> order = capture_order(layout(2, 0, 2, 4, 2)).order;
+  EXPECT_THAT(layer_order(order, two_layers_a_chunk(false, true)),
+              ElementsAreArray({1, 2,  1, 2,  3, 4,  3,  4,  1,  2,  1,  -4, 2,  -3, 3,  -4,
+                                4, -3, 3, -2, 4, -1, -2, -1, -4, -3, -4, -3, -2, -1, -2, -1}));
+  EXPECT_THAT(
+      layer_order(order, two_layers_a_chunk(true, true)),
+      ElementsAreArray({1.0,  2.0,  1.0,  2.0,  3.0,  4.0,  3.0,  4.0,  1.0,  2.0,  1.0,  -4.0,
+                        -4.5, 2.0,  -3.0, -3.5, 3.0,  -4.0, -4.5, 4.0,  -3.0, -3.5, 3.0,  -2.0,
+                        -2.5, 4.0,  -1.0, -1.5, -2.0, -2.5, -1.0, -1.5, -4.0, -4.5, -3.0, -3.5,
+                        -4.0, -4.5, -3.0, -3.5, -2.0, -2.5, -1.0, -1.5, -2.0, -2.5, -1.0, -1.5}));
+}
+
+TEST(LayerOrder, PutsWeightGradientsBehindTheBackwardOfTheirLayer) {
+  LayerOrder written{.layers_per_chunk = {2, 1}, .wgrads = {false, true, true}};
+  EXPECT_THAT(layer_order({1, 2, -2, -1}, written),
+              ElementsAreArray({1.0, 2.0, 3.0, -3.0, -3.5, -2.0, -2.5, -1.0}));
+  written.wgrads.clear();
+  EXPECT_THAT(layer_order({1, 2, -2, -1}, written), ElementsAreArray({1, 2, 3, -3, -2, -1}));
+}
+
+TEST(LayerOrder, RunsWhatALongerChunkHasLeftAfterTheTurns) {
+  EXPECT_THAT(layer_order({1, 2, -2, 1, -1, -1}, {.layers_per_chunk = {3, 1}, .overlaps = true}),
+              ElementsAreArray({1, 2, 3, 4, 1, -4, 2, 3, -3, -2, -1, -3, -2, -1}));
+}
+
+TEST(CaptureOrder, HasAllMicroBatchesOfOneStageWhereCommunicationOverlaps) {
+  CaptureLayout overlapping = layout(1, 0, 1, 2, 1);
+  overlapping.overlaps = true;
+  EXPECT_THAT(capture_order(overlapping).order, ElementsAreArray({1, -1, 1, -1}));
+}
+
 TEST(CaptureOrder, RunsEveryMicroBatchOnceForwardAndThenOnceBackward) {
   for (int stages : {2, 4, 8}) {
     for (int chunks : {1, 2, 3}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -128,6 +129,31 @@ TEST(CallablePlan, RefusesOrdersThatDoNotPair) {
   EXPECT_THROW(CallablePlan(std::vector<std::int32_t>{1, 1, -1}, {1}), InternalError);
   EXPECT_THROW(CallablePlan(std::vector<std::int32_t>{1, 2, -2, -1}, {1}), InternalError);
   EXPECT_THROW(CallablePlan(std::vector<std::int32_t>{1, -1, 2, -2, 2, -2}, {1, 1}), InternalError);
+}
+
+TEST(CallablePlan, ReadsWeightGradientsAsPassesOfTheirOwn) {
+  const std::vector<double> order{1, 2, -2, -2.5, -1, -1.5};
+  const CallablePlan plan(order, {1, 1});
+  EXPECT_THAT(plan.passes(), ElementsAre(OrderedPass{0, 0, true}, OrderedPass{1, 0, true},
+                                         OrderedPass{1, 0, false}, OrderedPass{1, 0, false, true},
+                                         OrderedPass{0, 0, false}, OrderedPass{0, 0, false, true}));
+}
+
+TEST(CallablePlan, HandsAStaticInputOnOnlyAfterTheWeightGradients) {
+  EXPECT_EQ(CallablePlan(std::vector<double>{1, -1, -1.5, 1, -1, -1.5}, {1}).input_set_count(), 1);
+  EXPECT_EQ(CallablePlan(std::vector<double>{1, -1, 1, -1.5, -1, -1.5}, {1}).input_set_count(), 2);
+}
+
+TEST(CallablePlan, RefusesWeightGradientsThatDoNotPairWithBackwards) {
+  const auto refused = [](const std::vector<double>& order, std::vector<std::int32_t> layers) {
+    EXPECT_THROW(CallablePlan(order, std::move(layers)), InternalError);
+  };
+  refused({1, -1.5, -1}, {1});
+  refused({1, 1, -1, -1, -1.5}, {1});
+  refused({1, -1, -1.5, -1.5}, {1});
+  refused({1, -1, -1.25}, {1});
+  refused({1.5, -1}, {1});
+  refused({1, -1, -1.5}, {2});
 }
 
 TEST(InnerWarmups, FillUpToTenRunsOfEveryCallableAndAreAtLeastOne) {

@@ -8,15 +8,15 @@
 
 namespace cgconform::workloads {
 
-/// Faults of delayed weight gradients that graphs add: never, twice (F14e, F14f), or only after the
-/// next backward (F04e).
+/// Faults of delayed weight gradients that graphs add: never (F14e), twice (F14f), or only after the
+/// next backward (F06d).
 class WgradFaults {
  public:
   explicit WgradFaults(const LegContext& context)
       : times_(context.fault(Fault::f14e_wgrads_left_out) ? 0
                : context.fault(Fault::f14f_wgrads_twice)  ? 2
                                                           : 1),
-        late_(context.fault(Fault::f04e_wgrads_after_next_backward)) {}
+        late_(context.fault(Fault::f06d_wgrads_after_next_backward)) {}
 
   /// How often graphs add what one backward has left.
   std::int32_t times() const { return times_; }

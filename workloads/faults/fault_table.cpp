@@ -310,10 +310,6 @@ constexpr std::array table{
     FaultRow{Fault::f04d_eager_backward_reads_capture_slots, "F04d", overwritten,
              "one layer's backward runs eagerly and reads the activations saved at capture",
              local_layers},
-    FaultRow{Fault::f04e_wgrads_after_next_backward, "F04e", overwritten,
-             "delayed weight gradients are replayed after the next backward, whose graph takes the "
-             "place of what they read",
-             delayed_callables},
     FaultRow{Fault::f06a_pool_planned_for_other_order, "F06a", other_order,
              "graphs are captured as if no forward ran ahead, each micro-batch at once: backwards "
              "give memory back that the schedule still needs",
@@ -327,6 +323,10 @@ constexpr std::array table{
              "the forward graph of an entry fills the static input of the next entry too, which a "
              "micro-batch in flight may still need",
              callables_in_flight},
+    FaultRow{Fault::f06d_wgrads_after_next_backward, "F06d", other_order,
+             "delayed weight gradients are replayed after the next backward, whose graph takes the "
+             "place of what they read",
+             delayed_callables},
     FaultRow{Fault::f07a_offset_by_value, "F07a", frozen_random,
              "captured dropout takes the random offset by value", any_dropout},
     FaultRow{Fault::f07b_offset_not_advanced, "F07b", frozen_random,

@@ -81,7 +81,8 @@ std::vector<ScheduleEntry> schedule_table(std::int32_t microbatches, std::int32_
 
 CaptureOrder capture_order(const CaptureLayout& layout) {
   validate(layout);
-  const std::int32_t microbatches = layout.pipeline_stages == 1 ? 1 : layout.microbatches;
+  const bool one_for_all = layout.pipeline_stages == 1 && !layout.overlaps;
+  const std::int32_t microbatches = one_for_all ? 1 : layout.microbatches;
   const std::int32_t group = layout.chunks == 1 ? microbatches : group_of(layout);
   const std::int32_t total = microbatches * layout.chunks;
 
@@ -110,7 +111,7 @@ std::vector<double> layer_order(const std::vector<std::int32_t>& order, const La
   const auto layers_of = [&](std::int32_t entry) {
     return written.layers_per_chunk.at(static_cast<std::size_t>(std::abs(entry) - 1));
   };
-  /// The how manieth layer of an entry's chunk, in the order in which the entry runs them.
+  // The how manieth layer of an entry's chunk, in the order in which the entry runs them.
   const auto write = [&](std::int32_t entry, std::int32_t number) {
     std::int32_t before = 0;
     for (std::int32_t chunk = 1; chunk < std::abs(entry); ++chunk) before += layers_of(chunk);

@@ -15,6 +15,8 @@ struct CaptureLayout {
   std::optional<std::int32_t> microbatch_group;  ///< of a virtual stage; absent means stages
   std::int32_t layers_per_chunk = 1;
   std::int32_t extra_warmup = 0;  ///< forwards run ahead beyond what the schedule needs
+  /// Expert-parallel communication is overlapped: a single stage, too, captures all micro-batches.
+  bool overlaps = false;
 };
 
 /// A micro-batch of a chunk, both from 0.
