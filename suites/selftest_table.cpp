@@ -386,8 +386,7 @@ void add_faults(std::vector<SelftestRow>& rows) {
   for (const FaultRow& fault : workloads::fault_table()) {
     const FaultExpectation& expectation = expectation_of(fault);
     for (const SelftestCell& base : selftest_cells()) {
-      if (!fault.applies(base.cell) || !base.takes(fault.id) ||
-          !expectation.runs_on(base.name)) {
+      if (!fault.applies(base.cell) || !base.takes(fault.id) || !expectation.runs_on(base.name)) {
         continue;
       }
       rows.push_back({.id = fmt::format("{}/{}", fault.id, base.name),

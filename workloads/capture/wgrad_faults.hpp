@@ -8,8 +8,8 @@
 
 namespace cgconform::workloads {
 
-/// Faults of delayed weight gradients that graphs add: never (F14e), twice (F14f), or only after the
-/// next backward (F06d).
+/// Faults of delayed weight gradients that graphs add: never (F14e), twice (F14f), or only after
+/// the next backward (F06d).
 class WgradFaults {
  public:
   explicit WgradFaults(const LegContext& context)
