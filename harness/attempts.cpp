@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "suites/coverage_plan.hpp"
 #include "suites/merge.hpp"
 
 namespace cgconform::harness {
@@ -15,13 +16,20 @@ using suites::CellResult;
 using suites::RankReport;
 using suites::Verdict;
 
-bool tested_something(const RankReport& report, bool graph) {
-  return report.comparisons > 0 && (!graph || (report.captures > 0 && report.replays > 0));
+/// Every rank compares; where graphs are asked for it captures and replays, too, unless its stage
+/// has no layer in their scope, which must capture nothing.
+bool tested_something(const RankReport& report, const PlannedCell& planned) {
+  if (report.comparisons == 0) return false;
+  if (planned.baseline) return true;
+  if (suites::captures_elsewhere_only(planned.cell, report.rank)) {
+    return report.captures == 0 && report.replays == 0;
+  }
+  return report.captures > 0 && report.replays > 0;
 }
 
 void audit_coverage(const FinishedAttempt& attempt, CellResult& result) {
   for (const RankReport& report : attempt.reports) {
-    if (tested_something(report, !attempt.planned.baseline)) continue;
+    if (tested_something(report, attempt.planned)) continue;
     result.verdict = Verdict::fail_coverage;
     result.check_id = "SUI-02";
     result.failing_rank = report.world_rank;

@@ -166,7 +166,7 @@ constexpr std::array feature_rows{
             }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
-    Feature{"pipeline stages that capture no layer", missing, missing, has_stage_without_graphs},
+    Feature{"pipeline stages that capture no layer", built, built, has_stage_without_graphs},
     Feature{"graphs of layers that the model has not", missing, missing,
             takes_no_layer_beside_experts},
     Feature{"tensor parallelism", built, built,

@@ -10,6 +10,7 @@
 
 #include "matrix/error.hpp"
 #include "suites/cell_plan.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/difference_control.hpp"
 #include "suites/leg_errors.hpp"
 #include "suites/leg_set.hpp"
@@ -158,7 +159,14 @@ RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
     if (failure && result.verdict == Verdict::fail_coverage) return;
     report.checks.push_back(std::move(result));
   };
+  const bool without_graphs = captures_elsewhere_only(cell, report.rank);
   for (const CheckDefinition* check : plan.checks) {
+    if (without_graphs && check->judges_graphs) {
+      add({.check_id = std::string(check->id),
+           .verdict = Verdict::skip,
+           .detail = "the rank's stage has no layer in the scope of graphs"});
+      continue;
+    }
     if (can_judge(*check, cell, legs)) add(judge_one(*check, context));
   }
   count_work(cell, legs, comparator, report);

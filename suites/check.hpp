@@ -81,6 +81,8 @@ struct CheckDefinition {
   bool exclusive_gang = false;
   /// True where the judge can say something about a leg that ended early.
   bool judges_partial_legs = false;
+  /// True where the judge speaks of graphs: it has nothing to say on a rank that is to have none.
+  bool judges_graphs = false;
   bool (*applies)(const matrix::Cell& cell) = nullptr;
   std::vector<workloads::LegRequest> (*legs)(const matrix::Cell& cell) = nullptr;
   CheckResult (*judge)(JudgeContext& context) = nullptr;

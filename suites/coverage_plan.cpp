@@ -419,6 +419,15 @@ CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
   }
 }
 
+bool captures_elsewhere_only(const matrix::Cell& cell, int rank) {
+  const auto captures = [&](int asked) { return !plan_coverage(cell, asked).graphs.empty(); };
+  if (cell.config.cuda_graph_impl == CudaGraphImpl::none || captures(rank)) return false;
+  for (int other = 0; other < cell.ranks(); ++other) {
+    if (captures(other)) return true;
+  }
+  return false;
+}
+
 std::string execution_text(const PlannedExecution& execution) {
   std::string text = fmt::format("step {}", execution.step);
   if (execution.validation) text += " validation";

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "suites/cell_plan.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/memory_measurements.hpp"
 #include "suites/step_statistics.hpp"
 
@@ -102,6 +103,11 @@ CheckResult judge_work(const matrix::Cell& cell, const LegSet& legs, const RankR
     result.detail = fmt::format("{}: {}", nothing, result.detail);
     return result;
   };
+  if (report.comparisons == 0) return fail("nothing was compared");
+  if (captures_elsewhere_only(cell, report.rank)) {
+    if (report.captures == 0 && report.replays == 0) return result;
+    return fail("the rank's stage has no layer in the scope of graphs");
+  }
   bool graph_leg_seen = false;
   for (const auto& [request, state] : legs.all()) {
     if (request.kind != workloads::LegKind::graph || !state.ran) continue;
@@ -117,7 +123,6 @@ CheckResult judge_work(const matrix::Cell& cell, const LegSet& legs, const RankR
     }
   }
   if (is_graph_cell(cell) && !graph_leg_seen) return fail("no graph leg was run");
-  if (report.comparisons == 0) return fail("nothing was compared");
   return result;
 }
 

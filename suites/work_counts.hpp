@@ -14,7 +14,8 @@ void count_work(const matrix::Cell& cell, const LegSet& legs,
                 const ControlledComparator& comparator, RankReport& report);
 
 /// SUI-02: a graph cell of which one graph leg captured or replayed nothing, and any cell without a
-/// comparison, has shown nothing: FAIL_COVERAGE.
+/// comparison, has shown nothing: FAIL_COVERAGE. On a rank whose stage has no layer in scope there
+/// must be no capture and no replay instead.
 CheckResult judge_work(const matrix::Cell& cell, const LegSet& legs, const RankReport& report);
 
 }  // namespace cgconform::suites

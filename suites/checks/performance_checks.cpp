@@ -124,11 +124,13 @@ std::span<const CheckDefinition> performance_checks() {
   static constexpr std::array table{
       CheckDefinition{.id = "PRF-04",
                       .failure = Verdict::fail_perf,
+                      .judges_graphs = true,
                       .applies = graph_cells,
                       .legs = legs_with_times,
                       .judge = judge_times_apart},
       CheckDefinition{.id = "PRF-07",
                       .failure = Verdict::fail_perf,
+                      .judges_graphs = true,
                       .applies = graph_cells,
                       .legs = timed_legs,
                       .judge = judge_timed_replays},

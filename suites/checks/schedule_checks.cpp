@@ -10,6 +10,7 @@ std::span<const CheckDefinition> schedule_checks() {
   static constexpr std::array table{
       CheckDefinition{.id = "CON-17",
                       .failure = Verdict::fail_coverage,
+                      .judges_graphs = true,
                       .applies = cells_with_layer_graphs,
                       .legs = graph_legs,
                       .judge = judge_captured_microbatches},
@@ -20,6 +21,7 @@ std::span<const CheckDefinition> schedule_checks() {
                       .judge = judge_partial_capture},
       CheckDefinition{.id = "MEM-06",
                       .failure = Verdict::fail_leak,
+                      .judges_graphs = true,
                       .applies = cells_with_callables,
                       .legs = graph_legs,
                       .judge = judge_static_inputs},
@@ -35,6 +37,7 @@ std::span<const CheckDefinition> schedule_checks() {
                       .judge = judge_eager_transfers},
       CheckDefinition{.id = "TLG-02",
                       .failure = Verdict::fail_nondeterminism,
+                      .judges_graphs = true,
                       .applies = graph_cells,
                       .legs = repeated_graph_legs,
                       .judge = judge_topology},

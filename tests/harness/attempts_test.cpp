@@ -51,6 +51,22 @@ TEST(Attempts, NeverPassAGraphCellWithoutCaptureReplayOrComparisonOnSomeRank) {
   }
 }
 
+TEST(Attempts, WantNoCaptureOfARankWhoseStageHasNoLayerInScope) {
+  auto reports = attempt({report(0), report(1)});
+  matrix::Cell& cell = reports.planned.cell;
+  cell.config.cuda_graph_impl = matrix::CudaGraphImpl::local;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
+  cell.config.is_hybrid_model = true;
+  cell.config.num_layers = 4;
+  cell.config.pipeline_model_parallel_size = 2;
+  EXPECT_EQ(judge_attempt(reports).verdict, Verdict::fail_coverage);
+  EXPECT_EQ(judge_attempt(reports).failing_rank, 3);
+  reports.reports[1].captures = reports.reports[1].replays = 0;
+  EXPECT_EQ(judge_attempt(reports).verdict, Verdict::pass);
+  reports.reports[0].captures = 0;
+  EXPECT_EQ(judge_attempt(reports).failing_rank, 2);
+}
+
 TEST(Attempts, TakeACrashForTheCauseAndNotThePeersItStopped) {
   auto reports = attempt({report(0), report(1)});
   reports.reports[0].abnormal_end =

@@ -59,17 +59,14 @@ TEST(MoeLayers, ScopesOfSingleLayersTakeThemByKind) {
   EXPECT_EQ(selected({CudaGraphModule::mlp}), std::pair(false, true));
 }
 
-TEST(MoeLayers, AStageWithoutALayerOfTheScopeIsNotBuilt) {
+TEST(MoeLayers, AStageMayBeWithoutALayerOfTheScopeButNotAllMay) {
   Cell cell = cell_with_experts();
   cell.config.cuda_graph_impl = CudaGraphImpl::transformer_engine;
   cell.config.cuda_graph_scope = {CudaGraphModule::moe_router};
   cell.config.pipeline_model_parallel_size = 2;
-  EXPECT_EQ(missing_feature(cell, TargetDevice::reference), nullptr);
   cell.config.moe_layer_freq.pattern_length = 4;
   cell.config.moe_layer_freq.set_pattern_at(0);
-  ASSERT_NE(missing_feature(cell, TargetDevice::reference), nullptr);
-  EXPECT_EQ(missing_feature(cell, TargetDevice::reference)->name,
-            "pipeline stages that capture no layer");
+  EXPECT_EQ(missing_feature(cell, TargetDevice::reference), nullptr);
   cell.config.pipeline_model_parallel_size = 1;
   cell.config.cuda_graph_impl = CudaGraphImpl::local;
   cell.config.moe_layer_freq.every = 1;

@@ -253,6 +253,18 @@ TEST(CoveragePlan, TakesTheLayersOfAHybridModelThatAScopeNames) {
   }
 }
 
+TEST(CoveragePlan, TellsRanksThatCaptureNothingWhileOthersDo) {
+  using matrix::CudaGraphModule;
+  matrix::Cell cell = hybrid_cell(matrix::CudaGraphImpl::local, {CudaGraphModule::attn});
+  cell.config.pipeline_model_parallel_size = 2;
+  EXPECT_FALSE(captures_elsewhere_only(cell, 0)) << "layer 1 is attention";
+  EXPECT_TRUE(captures_elsewhere_only(cell, 1));
+  cell.config.cuda_graph_scope = {};
+  EXPECT_FALSE(captures_elsewhere_only(cell, 1));
+  cell.config.cuda_graph_scope = {CudaGraphModule::moe};
+  EXPECT_FALSE(captures_elsewhere_only(cell, 1)) << "no rank captures";
+}
+
 TEST(CoveragePlan, PartsAnIterationAtTheReadsOfTheHost) {
   matrix::Cell cell = local_cell();
   cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};

@@ -185,6 +185,26 @@ TEST(SelftestControls, ACellWhoseScopeSelectsNoLayerNeverPasses) {
   EXPECT_EQ(result.verdict, Verdict::fail_coverage) << result.reason;
 }
 
+TEST(SelftestControls, AStageWithoutALayerInScopeIsJudgedByWhatItRunsEagerly) {
+  const auto cells = selftest_cells();
+  const auto hybrid = std::find_if(cells.begin(), cells.end(),
+                                   [](const SelftestCell& cell) { return cell.name == "hybrid"; });
+  ASSERT_NE(hybrid, cells.end());
+  matrix::Cell cell = hybrid->cell;
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
+  cell.config.pipeline_model_parallel_size = 2;
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.check_id << ": " << result.reason;
+  ASSERT_EQ(result.ranks.size(), 2U);
+  EXPECT_GT(result.ranks[0].captures, 0U);
+  EXPECT_EQ(result.ranks[1].captures, 0U);
+  for (const CheckResult& check : result.ranks[1].checks) {
+    if (check.check_id == "TLG-01") EXPECT_EQ(check.verdict, Verdict::skip) << check.detail;
+    if (check.check_id == "TLG-03") EXPECT_EQ(check.verdict, Verdict::pass) << check.detail;
+    if (check.check_id == "NUM-01") EXPECT_EQ(check.verdict, Verdict::pass) << check.detail;
+  }
+}
+
 TEST(SelftestFaults, AnUnmappedTemporaryKillsTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(run_in_process({.cell = selftest_cells().front().cell,
