@@ -198,12 +198,9 @@ constexpr std::array feature_rows{
                      cell.config.fp8_recipe != Fp8Recipe::delayed &&
                      cell.config.fp8_recipe != Fp8Recipe::tensorwise;
             }},
-    Feature{"fp8 beside experts, Mamba layers, latent attention or images", missing, missing,
-            [](const Cell& cell) {
-              return cell.config.fp8 != Fp8Format::none &&
-                     (has_experts(cell) || cell.config.is_hybrid_model ||
-                      cell.config.multi_latent_attention || cell.shape.image_tokens > 0);
-            }},
+    Feature{
+        "fp8 beside experts", missing, missing,
+        [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none && has_experts(cell); }},
     Feature{"fp8 with mlp recomputed in graphs of layers", missing, missing,
             [](const Cell& cell) {
               const TrainingConfig& config = cell.config;
@@ -239,7 +236,7 @@ constexpr std::array feature_rows{
             }},
     Feature{"multi-latent attention", built, built,
             [](const Cell& cell) { return cell.config.multi_latent_attention; }},
-    Feature{"multi-latent attention over several tensor-parallel ranks", missing, missing,
+    Feature{"multi-latent attention over several tensor-parallel ranks", built, built,
             [](const Cell& cell) {
               return cell.config.tensor_model_parallel_size > 1 &&
                      cell.config.multi_latent_attention;

@@ -166,11 +166,12 @@ TEST_P(Fp8LinearShapes, MultiplyWhatWasRoundedForwardAndBackward) {
   const bool hybrid = random() % 2 == 0;
   const auto cell = fp8_cell(CudaGraphImpl::none, hybrid ? Fp8Format::hybrid : Fp8Format::e4m3,
                              Fp8Recipe::tensorwise);
-  Fp8State state(cell, 1, f.allocator, *f.stream, nullptr);
+  Fp8State state(cell, f.allocator, *f.stream, nullptr);
   const auto numbers = [&](const Shape& shape) { return random_tensor<float>(random, shape); };
   const Buffer weight = f.put(numbers({out, in}));
   const Buffer main_grad = f.put(HostTensor<float>(Shape{out, in}, 0.0F));
   const Fp8Linear linear(state, {"weight", weight.view(), main_grad.view()});
+  state.initialise();
   const Buffer x = f.put(numbers({rows, in}));
   const Buffer grad = f.put(numbers({rows, out}));
   LayerContext context = f.context();
@@ -214,10 +215,12 @@ TEST_P(Fp8LinearShapes, MultiplyWhatWasRoundedForwardAndBackward) {
 struct DelayedLinear {
   explicit DelayedLinear(LayerFixture& fixture, const matrix::TrainingConfig& config = delayed())
       : f(fixture),
-        state(cell_of(config), 1, f.allocator, *f.stream, nullptr),
+        state(cell_of(config), f.allocator, *f.stream, nullptr),
         weight(f.put(Shape{1, 2}, std::vector<float>{0.5F, -2.0F})),
         main_grad(f.put(Shape{1, 2}, std::vector<float>{0.0F, 0.0F})),
-        linear(state, {"weight", weight.view(), main_grad.view()}) {}
+        linear(state, {"weight", weight.view(), main_grad.view()}) {
+    state.initialise();
+  }
 
   static matrix::TrainingConfig delayed() {
     return fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, Fp8Recipe::delayed).config;
@@ -316,6 +319,8 @@ struct LegCase {
   std::int32_t replicas = 1;
   std::int32_t stages = 1;
   bool recompute = false;
+  bool latent = false;
+  bool hybrid = false;
 };
 
 class Fp8Graphs : public ::testing::TestWithParam<LegCase> {};
@@ -327,6 +332,9 @@ TEST_P(Fp8Graphs, EqualEagerBitForBitAndLeaveNoFindings) {
   cell.config.pipeline_model_parallel_size = GetParam().stages;
   cell.config.num_microbatches = 2;
   cell.shape.eval_interval = 2;
+  cell.config.multi_latent_attention = GetParam().latent;
+  cell.config.is_hybrid_model = GetParam().hybrid;
+  if (GetParam().hybrid) cell.config.num_layers = 4;
   if (GetParam().recompute) {
     cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
     cell.config.recompute_method = matrix::RecomputeMethod::uniform;
@@ -364,6 +372,13 @@ INSTANTIATE_TEST_SUITE_P(
         LegCase{"full_iteration_recompute", CudaGraphImpl::full_iteration, Fp8Recipe::delayed, 1, 1,
                 1, true},
         LegCase{"full_iteration_replicas", CudaGraphImpl::full_iteration, Fp8Recipe::delayed, 1, 2},
+        LegCase{.name = "local_latent", .impl = CudaGraphImpl::local, .latent = true},
+        LegCase{.name = "callables_latent_split",
+                .impl = CudaGraphImpl::transformer_engine,
+                .parts = 2,
+                .latent = true},
+        LegCase{
+            .name = "full_iteration_hybrid", .impl = CudaGraphImpl::full_iteration, .hybrid = true},
         LegCase{"callables_split", CudaGraphImpl::transformer_engine, Fp8Recipe::delayed, 2, 1}),
     [](const auto& row) { return row.param.name; });
 

@@ -58,6 +58,8 @@ inline std::vector<double> held_by(const matrix::Cell& cell, std::int32_t rank,
   }
   if (has("linear_fc1")) return part_of_each(whole, experts, part, parts);
   if (has("linear_qkv")) return part_of_each(whole, 3, part, parts);
+  if (has("linear_q_up_proj")) return part_of_each(whole, 1, part, parts);
+  if (has("linear_kv_up_proj")) return part_of_each(whole, 2, part, parts);
   return whole;
 }
 

@@ -58,6 +58,15 @@ TEST(TensorParallel, GivesThemInProductsWithReplicasAndStages) {
   expect_results_of_one_rank({.parts = 2, .replicas = 2, .stages = 2});
 }
 
+TEST(TensorParallel, GivesThemWithLatentAttention) {
+  for (const std::int32_t parts : {2, 4}) {
+    matrix::Cell cell = split_cell(CudaGraphImpl::none, {.parts = parts});
+    cell.config.num_attention_heads = 4;
+    cell.config.multi_latent_attention = true;
+    testing::expect_results_of_one_rank(cell);
+  }
+}
+
 TEST(TensorParallel, PutsThePartsOfALayerOnNeighboursThenReplicasThenStages) {
   const matrix::Cell cell =
       split_cell(CudaGraphImpl::none, {.parts = 2, .replicas = 2, .stages = 2});

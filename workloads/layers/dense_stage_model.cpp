@@ -29,8 +29,6 @@ namespace {
 
 constexpr ParameterInit table_init{0.0F, 0.5F};
 constexpr ParameterInit head_init{0.0F, 0.2F};
-/// Of attention: queries, keys and values together, and the projection; of the MLP: both.
-constexpr std::int32_t linears_a_layer = 4;
 
 /// Numbers of the parameters outside of layers; layers follow.
 enum ParameterNumber : std::uint64_t {
@@ -109,9 +107,7 @@ class DenseStageModel final : public StageModel {
     store_.defer_initialisation();
     const std::vector<matrix::VirtualStage> parts = matrix::virtual_stages(cell, stage);
     if (cell.config.fp8 != matrix::Fp8Format::none) {
-      std::int32_t layers = 0;
-      for (const matrix::VirtualStage& part : parts) layers += part.end_layer - part.first_layer;
-      fp8_.emplace(cell, layers * linears_a_layer, allocator, stream, groups.amax);
+      fp8_.emplace(cell, allocator, stream, groups.amax);
     }
     const std::int64_t hidden = shape_.hidden;
     const std::int64_t vocabulary = cell.shape.vocab_size;
@@ -136,6 +132,7 @@ class DenseStageModel final : public StageModel {
                            output_weight_number);
     }
     store_.initialise();
+    if (fp8_) fp8_->initialise();
     std::span<Layer* const> rest(layer_views_);
     for (const matrix::VirtualStage& part : parts) {
       const auto count = static_cast<std::size_t>(part.end_layer - part.first_layer);

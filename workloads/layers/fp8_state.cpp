@@ -15,25 +15,31 @@ constexpr std::uint8_t not_zero = 0x3F;  // in every byte: a number about 0.75
 
 }  // namespace
 
-Fp8State::Fp8State(const matrix::Cell& cell, std::int32_t linears, CachingAllocator& allocator,
-                   Stream& stream, Communicator* amax_group)
+Fp8State::Fp8State(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
+                   Communicator* amax_group)
     : allocator_(allocator),
       stream_(stream),
       amax_group_(amax_group),
       delayed_(cell.config.fp8_recipe == matrix::Fp8Recipe::delayed),
       gradient_format_(cell.config.fp8 == matrix::Fp8Format::hybrid ? EightBitFormat::e5m2
                                                                     : EightBitFormat::e4m3),
-      update_{.tensors = linears * operands_a_linear,
-              .count = linears * operands_a_linear,
-              .headroom = std::ldexp(1.0F, cell.config.fp8_margin),
+      update_{.headroom = std::ldexp(1.0F, cell.config.fp8_margin),
               .most_recent =
                   cell.config.fp8_amax_compute_algo == matrix::Fp8AmaxComputeAlgo::most_recent},
-      linears_(linears) {
+      history_length_(cell.config.fp8_amax_history_len) {}
+
+std::int32_t Fp8State::add_linear() {
+  if (memory_.valid()) throw InternalError("fp8 state: a linear layer after initialise");
+  return linears_++;
+}
+
+void Fp8State::initialise() {
+  update_.tensors = update_.count = linears_ * operands_a_linear;
   const std::int64_t count = update_.tensors;
-  const std::int64_t length = cell.config.fp8_amax_history_len;
+  const std::int64_t length = history_length_;
   const std::int64_t elements = (2 + descale_stride + length) * count + counters;
-  memory_ = Buffer(allocator, stream, default_pool, DType::fp32, Shape{elements}, "fp8 state");
-  largest_ = Buffer(allocator, stream, default_pool, DType::fp32, Shape{count}, "fp8 limits");
+  memory_ = Buffer(allocator_, stream_, default_pool, DType::fp32, Shape{elements}, "fp8 state");
+  largest_ = Buffer(allocator_, stream_, default_pool, DType::fp32, Shape{count}, "fp8 limits");
   const std::int64_t after_reciprocals = descale_stride * count;
   scaling_ = {.scale = part(after_reciprocals, Shape{count}),
               .descale = part(0, Shape{count, descale_stride}),
@@ -43,26 +49,21 @@ Fp8State::Fp8State(const matrix::Cell& cell, std::int32_t linears, CachingAlloca
               .largest = largest_.view()};
   refreshes_ = part(elements - counters + 1, Shape{});
   weights_cached_ = part(elements - counters + 2, Shape{});
-  stream.fill(memory(), 0, "fp8 state");
+  stream_.fill(memory(), 0, "fp8 state");
   const std::vector<float> ones(static_cast<std::size_t>(scaling_.descale.shape.elements()), 1.0F);
-  stream.upload(scaling_.scale, ones.data(), false, "fp8 scales");
-  stream.upload(scaling_.descale, ones.data(), false, "fp8 scales");
+  stream_.upload(scaling_.scale, ones.data(), false, "fp8 scales");
+  stream_.upload(scaling_.descale, ones.data(), false, "fp8 scales");
   std::vector<float> limits;
   for (std::int64_t tensor = 0; tensor < count; ++tensor) {
     const bool gradient = tensor % operands_a_linear + 1 == operands_a_linear;
     const EightBitFormat format = gradient ? gradient_format_ : EightBitFormat::e4m3;
     limits.push_back(eight_bit::layout_of(format).largest);
   }
-  stream.upload(largest_.view(), limits.data(), false, "fp8 limits");
+  stream_.upload(largest_.view(), limits.data(), false, "fp8 limits");
 }
 
 TensorView Fp8State::part(std::int64_t first, const Shape& shape) const {
   return elements_of(memory_.view(), first, shape);
-}
-
-std::int32_t Fp8State::add_linear() {
-  if (added_ == linears_) throw InternalError("fp8 state: no room for a further linear layer");
-  return added_++;
 }
 
 Fp8Scaling Fp8State::scaling(std::int32_t linear, Fp8Operand operand) const {

@@ -35,13 +35,14 @@ struct Fp8Scaling {
 /// others use what it has left.
 class Fp8State {
  public:
-  /// Room for `linears` layers. `amax_group` are the ranks over which magnitudes are reduced; null
-  /// where there is one.
-  Fp8State(const matrix::Cell& cell, std::int32_t linears, CachingAllocator& allocator,
-           Stream& stream, Communicator* amax_group);
+  /// `amax_group` are the ranks over which magnitudes are reduced; null where there is one.
+  Fp8State(const matrix::Cell& cell, CachingAllocator& allocator, Stream& stream,
+           Communicator* amax_group);
 
-  /// The number of a further layer. Throws InternalError where there is no room.
+  /// The number of a further layer. Throws InternalError after `initialise`.
   std::int32_t add_linear();
+  /// Makes what all layers added so far keep; nothing else works before.
+  void initialise();
   Fp8Scaling scaling(std::int32_t linear, Fp8Operand operand) const;
   /// Memory that lives as long as this, of `shape` bytes.
   TensorView keep_bytes(const Shape& shape);
@@ -77,8 +78,8 @@ class Fp8State {
   bool delayed_;
   EightBitFormat gradient_format_;
   UpdateScalesParams update_;
-  std::int32_t linears_;
-  std::int32_t added_ = 0;
+  std::int64_t history_length_;
+  std::int32_t linears_ = 0;
   Buffer memory_;
   Buffer largest_;
   std::vector<Buffer> kept_;

@@ -1,6 +1,7 @@
 #include "workloads/layers/latent_heads.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -19,40 +20,64 @@ using matrix::RecomputeModule;
 /// Parameters of a path are numbered from a multiple of this on.
 constexpr std::uint64_t numbers_a_path = 4;
 
+/// Numbers of the parameters of a path after its first.
+enum Number : std::uint64_t { down_number, norm_weight_number, norm_bias_number, up_number };
+
 std::string latent_name(const char* path) {
   return std::string("self_attention.") + path + "_latent";
 }
 
+std::string linear_prefix(const char* path) {
+  return std::string("self_attention.linear_") + path;
+}
+
+std::int64_t latent_size(const TransformerShape& shape) {
+  return std::max<std::int64_t>(shape.hidden / 2, 1);
+}
+
+ModuleParameters starting_at(ModuleParameters made_in, std::uint64_t number) {
+  made_in.first_number = number;
+  return made_in;
+}
+
 }  // namespace
+
+LatentHeads::Path::Path(const char* path_name, const TransformerShape& shape,
+                        const std::vector<std::int64_t>& heads, ModuleParameters made_in,
+                        std::uint64_t first_number)
+    : name(path_name),
+      down({.name = linear_prefix(path_name) + "_down_proj",
+            .inputs = shape.hidden,
+            .outputs = latent_size(shape),
+            .bias = false,
+            .weight_number = down_number},
+           starting_at(made_in, first_number)),
+      norm_weight(made_in.store.add(linear_prefix(path_name) + "_layernorm.weight",
+                                    {latent_size(shape)}, norm_weight_init,
+                                    first_number + norm_weight_number)),
+      norm_bias(made_in.store.add(linear_prefix(path_name) + "_layernorm.bias",
+                                  {latent_size(shape)}, bias_init,
+                                  first_number + norm_bias_number)),
+      up({.name = linear_prefix(path_name) + "_up_proj",
+          .inputs = latent_size(shape),
+          .outputs = std::accumulate(heads.begin(), heads.end(), std::int64_t{0}),
+          .bias = false,
+          .weight_number = up_number},
+         starting_at(made_in, first_number), heads) {}
 
 LatentHeads::LatentHeads(const TransformerShape& shape, const ModuleParameters& made_in)
     : shape_(shape),
-      paths_{make_path("q", shape.hidden, made_in, made_in.first_number),
-             make_path("kv", 2 * std::int64_t{shape.hidden}, made_in,
-                       made_in.first_number + numbers_a_path)} {}
-
-LatentHeads::Path LatentHeads::make_path(const char* name, std::int64_t heads_wide,
-                                         const ModuleParameters& made_in,
-                                         std::uint64_t first_number) {
-  const std::int64_t hidden = shape_.hidden;
-  const std::int64_t latent = std::max<std::int64_t>(hidden / 2, 1);
-  const std::string prefix = std::string("self_attention.linear_") + name;
-  const auto added = [&](const std::string& parameter, const Shape& extents,
-                         const ParameterInit& init, std::uint64_t number) {
-    return parameters_.emplace_back(
-        made_in.store.add(parameter, extents, init, first_number + number));
-  };
-  Path path;
-  path.name = name;
-  path.down = added(prefix + "_down_proj.weight", {latent, hidden}, weight_init(hidden), 0);
-  path.norm_weight = added(prefix + "_layernorm.weight", {latent}, norm_weight_init, 1);
-  path.norm_bias = added(prefix + "_layernorm.bias", {latent}, bias_init, 2);
-  path.up = added(prefix + "_up_proj.weight", {heads_wide, latent}, weight_init(latent), 3);
-  return path;
-}
+      own_heads_(shape.heads / made_in.tensor.size()),
+      paths_{Path("q", shape, {shape.hidden}, made_in, made_in.first_number),
+             Path("kv", shape, {shape.hidden, shape.hidden}, made_in,
+                  made_in.first_number + numbers_a_path)} {}
 
 void LatentHeads::append_to(std::vector<Parameter>& parameters) const {
-  parameters.insert(parameters.end(), parameters_.begin(), parameters_.end());
+  for (const Path& path : paths_) {
+    path.down.append_to(parameters);
+    parameters.insert(parameters.end(), {path.norm_weight, path.norm_bias});
+    path.up.append_to(parameters);
+  }
 }
 
 HeadBuffers LatentHeads::forward(LayerContext& context, const TensorView& normed,
@@ -62,7 +87,7 @@ HeadBuffers LatentHeads::forward(LayerContext& context, const TensorView& normed
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     const Path& path = paths_[i];
     const std::string name = latent_name(path.name);
-    const Buffer down = linear_forward(context, normed, path.down, nullptr, name + ".down");
+    const Buffer down = path.down.forward(context, normed);
     latents[i] = norm_forward(context, down.view(), path.norm_weight, path.norm_bias, saved, name);
     lent.borrow(name, latents[i].view());
   }
@@ -79,9 +104,8 @@ HeadBuffers LatentHeads::up(LayerContext& context, const SavedActivations& saved
   for (const Path& path : paths_) {
     const TensorView latent = saved.at(latent_name(path.name));
     const std::int32_t sequences = shape_.sequences_of(latent.shape[0]);
-    const Shape per_head{std::int64_t{sequences} * shape_.heads, shape_.length, head_size};
-    const Buffer wide =
-        linear_forward(context, latent, path.up, nullptr, latent_name(path.name) + ".up");
+    const Shape per_head{std::int64_t{sequences} * own_heads_, shape_.length, head_size};
+    const Buffer wide = path.up.forward(context, latent);
     const bool query = &path == &paths_[query_path];
     const std::int32_t parts = query ? 1 : 2;
     for (std::int32_t part = 0; part < parts; ++part) {
@@ -119,8 +143,9 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
     const std::string name = latent_name(path.name);
     const bool query = &path == &paths_[query_path];
     const TensorView latent = saved.at(name);
-    Buffer grad_wide = make_buffer(context, normed.dtype,
-                                   {normed.shape[0], path.up.weight.shape[0]}, name + ".up");
+    const std::int64_t width =
+        std::int64_t{own_heads_} * (shape_.hidden / shape_.heads) * (query ? 1 : 2);
+    Buffer grad_wide = make_buffer(context, normed.dtype, {normed.shape[0], width}, name + ".up");
     const std::string label = op_label(context, name) + " backward";
     if (query) {
       merge_heads(context.stream, grad_wide.view(), std::array{grad_heads[0].view()}, sequences,
@@ -129,12 +154,10 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
       merge_heads(context.stream, grad_wide.view(),
                   std::array{grad_heads[1].view(), grad_heads[2].view()}, sequences, label);
     }
-    const Buffer grad_latent =
-        linear_backward(context, grad_wide.view(), latent, path.up, nullptr, name + ".up");
+    const Buffer grad_latent = path.up.backward(context, grad_wide.view(), latent);
     Buffer grad_down =
         norm_backward(context, grad_latent.view(), path.norm_weight, path.norm_bias, saved, name);
-    Buffer grad_path =
-        linear_backward(context, grad_down.view(), normed, path.down, nullptr, name + ".down");
+    Buffer grad_path = path.down.backward(context, grad_down.view(), normed);
     keep_for_wgrads(context, grad_wide);
     keep_for_wgrads(context, grad_down);
     if (query) {

@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "workloads/layers/attention_heads.hpp"
+#include "workloads/layers/linear.hpp"
 
 namespace cgconform::workloads {
 
 /// How multi-latent attention makes its heads: queries, and keys with values, each go down to a
-/// latent of half the hidden size, through a norm, and up to the heads. Recompute of `mla_up_proj`
+/// latent of half the hidden size, through a norm, and up to the heads. Tensor-parallel ranks all
+/// have the latents, and each makes its share of the heads. Recompute of `mla_up_proj`
 /// keeps the latents and computes the heads again in the backward.
 class LatentHeads final : public AttentionHeads {
  public:
@@ -28,21 +30,25 @@ class LatentHeads final : public AttentionHeads {
  private:
   /// One way down, through the norm, and up.
   struct Path {
-    const char* name = nullptr;
-    Parameter down;
+    /// `heads` are the widths of what the heads are made of, in the whole model. Parameters are
+    /// numbered from `first_number`.
+    Path(const char* path_name, const TransformerShape& shape,
+         const std::vector<std::int64_t>& heads, ModuleParameters made_in,
+         std::uint64_t first_number);
+
+    const char* name;
+    DuplicatedLinear down;
     Parameter norm_weight;
     Parameter norm_bias;
-    Parameter up;
+    ColumnParallelLinear up;
   };
   static constexpr std::size_t query_path = 0;
 
-  Path make_path(const char* name, std::int64_t heads_wide, const ModuleParameters& made_in,
-                 std::uint64_t first_number);
   /// From the latents in `saved` to the heads.
   HeadBuffers up(LayerContext& context, const SavedActivations& saved) const;
 
   TransformerShape shape_;
-  std::vector<Parameter> parameters_;
+  std::int32_t own_heads_;
   std::array<Path, 2> paths_;
 };
 

@@ -86,6 +86,18 @@ Buffer ColumnParallelLinear::backward(LayerContext& context, const TensorView& g
   return grad_x;
 }
 
+DuplicatedLinear::DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
+    : Linear(std::move(declaration), made_in, {}, {}) {}
+
+Buffer DuplicatedLinear::forward(LayerContext& context, const TensorView& x) const {
+  return multiply(context, x, true);
+}
+
+Buffer DuplicatedLinear::backward(LayerContext& context, const TensorView& grad_output,
+                                  const TensorView& x) const {
+  return multiply_backward(context, grad_output, x);
+}
+
 RowParallelLinear::RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
     : Linear(std::move(declaration), made_in, shard_of(made_in.tensor, 1), {}) {}
 

@@ -22,7 +22,7 @@ struct LinearDeclaration {
   std::uint64_t bias_number = 0;
 };
 
-/// Which parameters a linear layer has, and how it multiplies; see the two kinds below.
+/// Which parameters a linear layer has, and how it multiplies; see the kinds below.
 class Linear {
  public:
   void append_to(std::vector<Parameter>& parameters) const;
@@ -63,6 +63,15 @@ class ColumnParallelLinear : public Linear {
   /// shared out; `sections` are their widths in the whole model.
   ColumnParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in,
                        const std::vector<std::int64_t>& sections = {});
+
+  Buffer forward(LayerContext& context, const TensorView& x) const;
+  Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;
+};
+
+/// Every rank has the whole weight and does the same.
+class DuplicatedLinear : public Linear {
+ public:
+  DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in);
 
   Buffer forward(LayerContext& context, const TensorView& x) const;
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;

@@ -31,6 +31,18 @@ enum Number : std::uint64_t {
   output_weight_number,
 };
 
+/// A projection without a bias.
+DuplicatedLinear projection(const char* name, std::int64_t inputs, std::int64_t outputs,
+                            Number number, const ModuleParameters& made_in) {
+  return DuplicatedLinear(
+      {.name = name, .inputs = inputs, .outputs = outputs, .bias = false, .weight_number = number},
+      made_in);
+}
+
+std::int64_t channels_of(const MambaSizes& sizes) {
+  return sizes.inner() + 2 * std::int64_t{sizes.states};
+}
+
 }  // namespace
 
 MambaSizes::MambaSizes(const TransformerShape& shape) {
@@ -51,31 +63,32 @@ MambaMixer::MambaMixer(std::string layer_name, const TransformerShape& shape,
     : name_(std::move(layer_name)),
       shape_(shape),
       sizes_(shape),
-      norm_("norm", shape.hidden, made_in.store, made_in.first_number + norm_numbers) {
-  const std::int64_t hidden = shape_.hidden;
-  const std::int64_t inner = sizes_.inner();
-  const std::int64_t channels = inner + 2 * std::int64_t{sizes_.states};
+      norm_("norm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
+      gate_(projection("mixer.in_proj.gate", shape.hidden, sizes_.inner(), gate_weight_number,
+                       made_in)),
+      values_(projection("mixer.in_proj.values", shape.hidden, channels_of(sizes_),
+                         values_weight_number, made_in)),
+      step_(projection("mixer.in_proj.step", shape.hidden, sizes_.heads, step_weight_number,
+                       made_in)),
+      output_(projection("mixer.out_proj", sizes_.inner(), shape.hidden, output_weight_number,
+                         made_in)) {
+  const std::int64_t channels = channels_of(sizes_);
   const std::int64_t heads = sizes_.heads;
-  const auto added = [&](const char* parameter_name, const Shape& extents,
-                         const ParameterInit& init, Number number) {
-    return parameters_.emplace_back(
-        made_in.store.add(parameter_name, extents, init, made_in.first_number + number));
+  const auto made = [&](const char* parameter_name, const Shape& extents, const ParameterInit& init,
+                        Number number) {
+    return made_in.store.add(parameter_name, extents, init, made_in.first_number + number);
   };
+  convolution_weight_ = made("mixer.conv1d.weight", {sizes_.taps, channels},
+                             weight_init(sizes_.taps), convolution_weight_number);
+  convolution_bias_ = made("mixer.conv1d.bias", {channels}, bias_init, convolution_bias_number);
+  step_bias_ = made("mixer.dt_bias", {heads}, step_bias_init, step_bias_number);
+  decay_log_ = made("mixer.A_log", {heads}, decay_log_init, decay_log_number);
+  skip_ = made("mixer.D", {heads}, skip_init, skip_number);
   parameters_ = {norm_.weight(), norm_.bias()};
-  gate_weight_ =
-      added("mixer.in_proj.gate", {inner, hidden}, weight_init(hidden), gate_weight_number);
-  values_weight_ =
-      added("mixer.in_proj.values", {channels, hidden}, weight_init(hidden), values_weight_number);
-  step_weight_ =
-      added("mixer.in_proj.step", {heads, hidden}, weight_init(hidden), step_weight_number);
-  convolution_weight_ = added("mixer.conv1d.weight", {sizes_.taps, channels},
-                              weight_init(sizes_.taps), convolution_weight_number);
-  convolution_bias_ = added("mixer.conv1d.bias", {channels}, bias_init, convolution_bias_number);
-  step_bias_ = added("mixer.dt_bias", {heads}, step_bias_init, step_bias_number);
-  decay_log_ = added("mixer.A_log", {heads}, decay_log_init, decay_log_number);
-  skip_ = added("mixer.D", {heads}, skip_init, skip_number);
-  output_weight_ =
-      added("mixer.out_proj.weight", {hidden, inner}, weight_init(inner), output_weight_number);
+  for (const DuplicatedLinear* linear : {&gate_, &values_, &step_}) linear->append_to(parameters_);
+  parameters_.insert(parameters_.end(),
+                     {convolution_weight_, convolution_bias_, step_bias_, decay_log_, skip_});
+  output_.append_to(parameters_);
 }
 
 ScanParams MambaMixer::scan_params(std::int32_t chunk) const {
@@ -108,10 +121,9 @@ Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
   Stream& stream = context.stream;
   const DType dtype = input.dtype;
   Buffer normed = norm_.forward(context, input, saved);
-  Buffer gate = linear_forward(context, normed.view(), gate_weight_, nullptr, "mixer.in_proj.gate");
-  Buffer values =
-      linear_forward(context, normed.view(), values_weight_, nullptr, "mixer.in_proj.values");
-  Buffer step = linear_forward(context, normed.view(), step_weight_, nullptr, "mixer.in_proj.step");
+  Buffer gate = gate_.forward(context, normed.view());
+  Buffer values = values_.forward(context, normed.view());
+  Buffer step = step_.forward(context, normed.view());
   norm_.keep_or_discard(context, input, std::move(normed), saved);
 
   Buffer convolved = make_buffer(context, dtype, values.view().shape, "mixer.conv1d");
@@ -127,8 +139,7 @@ Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
   gate_forward(stream, gated.view(), scanned.view(), gate.view(), op_label(context, "mixer.gated"));
   keep(context, saved, "mixer.gate", std::move(gate));
   keep(context, saved, "mixer.scanned", std::move(scanned));
-  Buffer projected =
-      linear_forward(context, gated.view(), output_weight_, nullptr, "mixer.out_proj");
+  Buffer projected = output_.forward(context, gated.view());
   keep(context, saved, "mixer.gated", std::move(gated));
   const Buffer branch =
       dropout(context, std::move(projected), shape_.hidden_dropout, saved, "mixer.dropout");
@@ -170,8 +181,7 @@ Buffer MambaMixer::backward(LayerContext& context, const TensorView& grad_output
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "mixer.dropout");
   const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
-  const Buffer grad_gated = linear_backward(context, grad, saved.at("mixer.gated"), output_weight_,
-                                            nullptr, "mixer.out_proj");
+  const Buffer grad_gated = output_.backward(context, grad, saved.at("mixer.gated"));
   const TensorView gate = saved.at("mixer.gate");
   const Buffer grad_scanned = make_buffer(context, dtype, gate.shape, "mixer.scan");
   const Buffer grad_gate = make_buffer(context, dtype, gate.shape, "mixer.gate");
@@ -190,12 +200,9 @@ Buffer MambaMixer::backward(LayerContext& context, const TensorView& grad_output
       shape_.length, op_label(context, "mixer.conv1d backward"));
 
   const TensorView normed = norm_.output(saved);
-  const Buffer grad_normed = linear_backward(context, grad_gate.view(), normed, gate_weight_,
-                                             nullptr, "mixer.in_proj.gate");
-  const Buffer through_values = linear_backward(context, grad_values.view(), normed, values_weight_,
-                                                nullptr, "mixer.in_proj.values");
-  const Buffer through_step = linear_backward(context, grad_step.view(), normed, step_weight_,
-                                              nullptr, "mixer.in_proj.step");
+  const Buffer grad_normed = gate_.backward(context, grad_gate.view(), normed);
+  const Buffer through_values = values_.backward(context, grad_values.view(), normed);
+  const Buffer through_step = step_.backward(context, grad_step.view(), normed);
   const std::string label = op_label(context, "mixer.in_proj backward");
   accumulate(stream, grad_normed.view(), through_values.view(), label);
   accumulate(stream, grad_normed.view(), through_step.view(), label);

@@ -9,6 +9,7 @@
 #include "workloads/layers/input_norm.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
+#include "workloads/layers/linear.hpp"
 #include "workloads/ops/mamba.hpp"
 
 namespace cgconform::workloads {
@@ -63,15 +64,15 @@ class MambaMixer final : public Layer {
   TransformerShape shape_;
   MambaSizes sizes_;
   InputNorm norm_;
-  Parameter gate_weight_;
-  Parameter values_weight_;
-  Parameter step_weight_;
+  DuplicatedLinear gate_;
+  DuplicatedLinear values_;
+  DuplicatedLinear step_;
   Parameter convolution_weight_;
   Parameter convolution_bias_;
   Parameter step_bias_;
   Parameter decay_log_;
   Parameter skip_;
-  Parameter output_weight_;
+  DuplicatedLinear output_;
   std::vector<Parameter> parameters_;
 };
 
