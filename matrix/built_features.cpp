@@ -243,8 +243,17 @@ constexpr std::array feature_rows{
             }},
     Feature{"variable sequence lengths", missing, missing,
             [](const Cell& cell) { return cell.config.variable_seq_lengths; }},
-    Feature{"distributed optimizer", missing, missing,
+    Feature{"distributed optimizer", built, built,
             [](const Cell& cell) { return cell.config.use_distributed_optimizer; }},
+    Feature{"distributed optimizer beside experts", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.use_distributed_optimizer && has_experts(cell);
+            }},
+    Feature{"gather of parameters beside the forward without a distributed optimizer", missing,
+            missing,
+            [](const Cell& cell) {
+              return cell.config.overlap_param_gather && !cell.config.use_distributed_optimizer;
+            }},
     Feature{"training on device cuda", built, built, [](const Cell&) { return true; }},
 };
 

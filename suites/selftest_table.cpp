@@ -151,6 +151,7 @@ struct FaultExpectation {
 constexpr std::array fault_expectations{
     FaultExpectation{"F01e", Verdict::fail_stale_input, "NUM-05"},
     FaultExpectation{"F01f", Verdict::fail_stale_input, "NUM-26"},
+    FaultExpectation{"F01g", Verdict::fail_stale_input, "COM-30"},
     FaultExpectation{"F01", Verdict::fail_stale_input, "MEM-09"},
     FaultExpectation{"F02b", Verdict::fail_illegal_access, ""},
     FaultExpectation{"F02f", Verdict::fail_stale_address, "NUM-23"},
@@ -174,6 +175,7 @@ constexpr std::array fault_expectations{
     FaultExpectation{"F14", Verdict::fail_grad_accum, "NUM-02"},
     FaultExpectation{"F16", Verdict::fail_truncation, "NUM-21"},
     FaultExpectation{"F17", Verdict::fail_missing_edge, "CCY-02"},
+    FaultExpectation{"F19j", Verdict::fail_capture, "COM-30"},
     FaultExpectation{"F19", Verdict::fail_capture, "LIF-01", {"local", "full-iteration-pipeline"}},
     FaultExpectation{.id_prefix = "F23",
                      .verdict = Verdict::fail_recovery,

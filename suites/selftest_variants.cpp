@@ -54,6 +54,16 @@ Cell delayed(Cell cell) {
   return cell;
 }
 
+/// Two replicas step shares of the parameters and gather them beside the next forward.
+Cell gathering(Cell cell) {
+  cell = replicated(std::move(cell));
+  cell.config.use_distributed_optimizer = true;
+  cell.config.overlap_param_gather = true;
+  cell.config.num_microbatches = 1;
+  cell.shape.bucket_size = 2048;
+  return cell;
+}
+
 Cell with_scope(Cell cell, matrix::CudaGraphModule module) {
   cell.config.cuda_graph_scope = {module};
   return cell;
@@ -89,6 +99,9 @@ std::vector<SelftestCell> with_variants(std::vector<SelftestCell> cells) {
   constexpr std::string_view delayed_faults = "F06d F14e F14f";
   cells.push_back({"delayed-iteration", delayed(iteration), delayed_faults});
   cells.push_back({"delayed-callables", delayed(callables), delayed_faults});
+  constexpr std::string_view gather_faults = "F01g F19j";
+  cells.push_back({"gather-iteration", gathering(iteration), gather_faults});
+  cells.push_back({"gather-callables", gathering(callables), gather_faults});
   return cells;
 }
 

@@ -4,6 +4,7 @@
 #include "suites/checks/families.hpp"
 #include "suites/checks/launch_agreement.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/parameter_gathers.hpp"
 
 namespace cgconform::suites::checks {
 
@@ -32,6 +33,11 @@ std::span<const CheckDefinition> communication_checks() {
                       .legs = graph_legs,
                       .judge = judge_async_errors},
       CheckDefinition{.id = "COM-24", .subject = CheckSubject::runner, .failure = Verdict::crash},
+      CheckDefinition{.id = "COM-30",
+                      .failure = Verdict::fail_stale_input,
+                      .applies = graph_cells_that_gather,
+                      .legs = compared_legs,
+                      .judge = judge_parameter_gathers},
   };
   return table;
 }

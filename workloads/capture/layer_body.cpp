@@ -7,6 +7,7 @@
 
 #include "workloads/layers/checkpoint.hpp"
 #include "workloads/training/data_loader.hpp"
+#include "workloads/training/parameter_gather.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
@@ -95,6 +96,10 @@ Buffer LayerBody::forward(const LayerCall& call, const BodyMode& mode, const Ten
   RecordingTap tap(recorder, call.at({}));
   const bool taps = recorder.instrumented() && !again;
   LayerContext layer = layer_context(call, mode, taps ? &tap : nullptr);
+  // F19j: a hook that is not switched off runs where the layer is called.
+  if (mode.capturing && context_.fault(Fault::f19j_hooks_on_at_capture)) {
+    context_.gather->gather_inside(call.layer);
+  }
   Buffer output = call.module->forward(layer, input, saved);
   if (recorder.instrumented() && call.activations != Activations::dropped) {
     for (const auto& [name, view] : saved.views()) {

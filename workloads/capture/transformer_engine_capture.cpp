@@ -18,6 +18,7 @@
 #include "workloads/capture/transformer_engine_callable.hpp"
 #include "workloads/capture/transformer_engine_plan.hpp"
 #include "workloads/capture/wgrad_faults.hpp"
+#include "workloads/training/parameter_gather.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -40,14 +41,12 @@ class TransformerEngineCapture final : public CaptureImplementation {
         deferred_(context),
         wgrad_faults_(context),
         coverage_(context),
-        warmup_stream_(context.device().create_stream("graph warm-up")),
-        parameters_ready_(context.device().create_event()) {
+        warmup_stream_(context.device().create_stream("graph warm-up")) {
     for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) add_chunk(chunk);
     if (context.plan.captures_anything()) make_plan();
   }
 
   void begin_step(std::int32_t step) override {
-    context_.stream().record(*parameters_ready_);
     if (plan_ && steps_begun_++ == context_.plan.warmup_steps + coverage_.capture_delay()) {
       create_graphs(step);
     }
@@ -290,7 +289,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
           const LayerCall sample = sample_call(step, microbatch, place);
           callables_.emplace_back(context_, body_, keeper_, sample, inputs_.at(set).view(),
                                   grad_slot(*sample.module));
-          callables_.back().set_hooks(hooks());
+          callables_.back().set_hooks(hooks(sample.layer));
         }
       }
     }
@@ -325,10 +324,10 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   /// Where the optimizer's parameters are gathered while layers run, a layer waits for its own.
-  std::vector<std::function<void()>> hooks() {
+  std::vector<std::function<void()>> hooks(std::int32_t layer) {
     const matrix::TrainingConfig& config = context_.cell.config;
     if (!config.use_distributed_optimizer || !config.overlap_param_gather) return {};
-    return {[this] { context_.stream().wait(*parameters_ready_); }};
+    return {[this, layer] { context_.gather->before_layer(layer); }};
   }
 
   void zero_gradients() {
@@ -449,7 +448,6 @@ class TransformerEngineCapture final : public CaptureImplementation {
   std::int32_t steps_begun_ = 0;
   CoverageFaults coverage_;
   std::unique_ptr<Stream> warmup_stream_;
-  std::unique_ptr<Event> parameters_ready_;
   std::vector<std::vector<std::vector<LayerPiece>>> pieces_;  ///< by chunk and layer of the chunk
   std::vector<std::vector<Place>> graphed_;      ///< by chunk of the plan: layers with callables
   std::unique_ptr<CallablePlan> plan_;           ///< null where this stage captures nothing

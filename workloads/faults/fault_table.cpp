@@ -56,6 +56,16 @@ bool any_graph(const Cell& cell) {
   return full_iteration(cell) || layer_graphs(cell);
 }
 
+/// Replicas gather parameters beside the forward.
+bool gathering_parameters(const Cell& cell) {
+  return any_graph(cell) && cell.config.data_parallel_size > 1 &&
+         cell.config.use_distributed_optimizer && cell.config.overlap_param_gather;
+}
+
+bool gathering_beside_layers(const Cell& cell) {
+  return gathering_parameters(cell) && layer_graphs(cell);
+}
+
 /// Graphs that add weight gradients which a backward has left for later.
 bool delayed_wgrads(const Cell& cell) {
   return cell.config.delay_wgrad_compute && (full_iteration(cell) || callables(cell));
@@ -279,6 +289,9 @@ constexpr std::array table{
         "the sequences that a partial micro-batch lacks keep the rows and the mask of the last "
         "full one",
         padded_iteration},
+    FaultRow{Fault::f01g_parameters_not_gathered, "F01g", stale_input,
+             "hooks that gather parameters are left out of captures and replays",
+             gathering_parameters},
     FaultRow{Fault::f02a_freed_temporary, "F02a", stale_buffer,
              "after capture the pool hands the address of a captured temporary to a long-lived "
              "metric",
@@ -432,6 +445,9 @@ constexpr std::array table{
              "token counts are read back to the host inside a capture", any_graph},
     FaultRow{Fault::f19i_pageable_upload, "F19i", broken_rule,
              "a captured upload reads pageable host memory", any_graph},
+    FaultRow{Fault::f19j_hooks_on_at_capture, "F19j", broken_rule,
+             "hooks that gather parameters are not switched off while layers are captured",
+             gathering_beside_layers},
     FaultRow{Fault::f23a_end_capture_skipped, "F23a", not_unwound,
              "a capture that failed is not ended", scenario_only},
     FaultRow{Fault::f23b_private_pool_kept, "F23b", not_unwound,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -73,8 +74,14 @@ struct ChunkState {
 class ChunkOptimizer : public StageOptimizer {
  public:
   ChunkOptimizer(const matrix::Cell& cell, const StageModel& model, CachingAllocator& allocator,
-                 Stream& stream, Communicator* gang)
-      : allocator_(allocator), stream_(stream), arithmetic_(arithmetic_type(model_type(cell))) {
+                 Stream& stream, Communicator* gang, std::vector<ParameterChunk> stepped)
+      : allocator_(allocator),
+        stream_(stream),
+        arithmetic_(arithmetic_type(model_type(cell))),
+        stepped_(std::move(stepped)) {
+    for (const ParameterChunk& chunk : model.parameter_chunks()) {
+      main_grads_.push_back(chunk.main_grads);
+    }
     if (model_type(cell) == DType::fp16) {
       scaler_.emplace(allocator, stream, cell.config.loss_scale, gang);
       for (const auto& entry : scaler_->state()) state_.push_back(entry);
@@ -89,7 +96,7 @@ class ChunkOptimizer : public StageOptimizer {
   }
 
   void step_with(Stream& stream, const OptimizerScalars& scalars) final {
-    if (scaler_) scaler_->unscale(stream, main_grads());
+    if (scaler_) scaler_->unscale(stream, main_grads_);
     const TensorView overflowed = scaler_ ? scaler_->overflowed() : TensorView{};
     if (clipping_) {
       clipping_->measure(stream, overflowed);
@@ -127,7 +134,7 @@ class ChunkOptimizer : public StageOptimizer {
 
   /// Names of the state tensors of a parameter; an empty one is not kept.
   void make_states(StageModel& model, const char* first, const char* second) {
-    for (const ParameterChunk& parameters : model.parameter_chunks()) {
+    for (const ParameterChunk& parameters : stepped_) {
       ChunkState chunk{parameters, parameters.weights, {}, {}};
       const Shape& shape = parameters.weights.shape;
       if (parameters.weights.dtype != arithmetic_) {
@@ -168,29 +175,29 @@ class ChunkOptimizer : public StageOptimizer {
     return chunk;
   }
 
-  /// Names the parts of a state chunk after the parameters of its chunk of parameters.
+  /// Names the parts of a state chunk after the parameters of its chunk of parameters. A parameter
+  /// that a replica steps in part is a vector.
   void name_parts(StageModel& model, const ParameterChunk& parameters, const TensorView& chunk,
                   const char* prefix) {
     const auto* begin = static_cast<const std::byte*>(parameters.weights.data);
     for (const StageParameter& entry : model.parameters()) {
       const TensorView& weight = entry.parameter.weight;
       const auto* data = static_cast<const std::byte*>(weight.data);
-      if (data < begin || data >= begin + parameters.weights.bytes()) continue;
-      const std::int64_t first = (data - begin) / dtype_bytes(weight.dtype);
-      state_.emplace_back(std::string(prefix) + ":" + entry.name,
-                          elements_of(chunk, first, weight.shape));
+      const std::byte* from = std::max(data, begin);
+      const std::byte* to = std::min(data + weight.bytes(), begin + parameters.weights.bytes());
+      if (from >= to) continue;
+      const std::int64_t first = (from - begin) / dtype_bytes(weight.dtype);
+      const std::int64_t count = (to - from) / dtype_bytes(weight.dtype);
+      const Shape shape = count == weight.elements() ? weight.shape : Shape{count};
+      state_.emplace_back(std::string(prefix) + ":" + entry.name, elements_of(chunk, first, shape));
     }
-  }
-
-  std::vector<TensorView> main_grads() const {
-    std::vector<TensorView> grads;
-    for (const ChunkState& chunk : chunk_states_) grads.push_back(chunk.parameters.main_grads);
-    return grads;
   }
 
   CachingAllocator& allocator_;
   Stream& stream_;
   DType arithmetic_;
+  std::vector<ParameterChunk> stepped_;
+  std::vector<TensorView> main_grads_;  ///< of all parameters
   std::optional<LossScaler> scaler_;
   std::optional<GradientClipping> clipping_;
   std::optional<LearningRate> learning_rate_;
@@ -203,8 +210,8 @@ class ChunkOptimizer : public StageOptimizer {
 class SgdOptimizer final : public ChunkOptimizer {
  public:
   SgdOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
-               Stream& stream, Communicator* gang)
-      : ChunkOptimizer(cell, model, allocator, stream, gang) {
+               Stream& stream, Communicator* gang, std::vector<ParameterChunk> stepped)
+      : ChunkOptimizer(cell, model, allocator, stream, gang, std::move(stepped)) {
     make_states(model, "velocity", nullptr);
   }
 
@@ -222,8 +229,8 @@ class SgdOptimizer final : public ChunkOptimizer {
 class AdamOptimizer final : public ChunkOptimizer {
  public:
   AdamOptimizer(const matrix::Cell& cell, StageModel& model, CachingAllocator& allocator,
-                Stream& stream, Communicator* gang)
-      : ChunkOptimizer(cell, model, allocator, stream, gang),
+                Stream& stream, Communicator* gang, std::vector<ParameterChunk> stepped)
+      : ChunkOptimizer(cell, model, allocator, stream, gang, std::move(stepped)),
         step_(add_scalar_state(DType::int64, "step")) {
     make_states(model, "exp_avg", "exp_avg_sq");
   }
@@ -247,11 +254,19 @@ class AdamOptimizer final : public ChunkOptimizer {
 
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
                                                      CachingAllocator& allocator, Stream& stream,
-                                                     Communicator* gang) {
+                                                     Communicator* gang,
+                                                     std::vector<ParameterChunk> stepped) {
   if (cell.shape.optimizer == matrix::Optimizer::sgd) {
-    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, gang);
+    return std::make_unique<SgdOptimizer>(cell, model, allocator, stream, gang, std::move(stepped));
   }
-  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, gang);
+  return std::make_unique<AdamOptimizer>(cell, model, allocator, stream, gang, std::move(stepped));
+}
+
+std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
+                                                     CachingAllocator& allocator, Stream& stream,
+                                                     Communicator* gang) {
+  const std::span<const ParameterChunk> all = model.parameter_chunks();
+  return make_stage_optimizer(cell, model, allocator, stream, gang, {all.begin(), all.end()});
 }
 
 }  // namespace cgconform::workloads

@@ -20,7 +20,10 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
       reduction_(context, model, {groups.replicas(), groups.expert_replicas()}),
-      checks_(context) {}
+      gather_(context, model, groups.replicas()),
+      checks_(context) {
+  context.gather = &gather_;
+}
 
 const std::vector<Buffer>& Iteration::losses(const IterationCall& call) const {
   static const std::vector<Buffer> none;
@@ -59,6 +62,9 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
   losses.resize(static_cast<std::size_t>(microbatches));
   batches_.enter_body(call, mode);
   if (training) reduction_.begin(call.step);
+  // An iteration that becomes a graph does in its first step what the graph does.
+  const bool first_step = training && call.step == 0 && !implementation.needs_static_batches();
+  gather_.begin(call.step, first_step, mode.capturing, implementation.captured());
   for (const PipelineAction& action : schedule) {
     switch (action.work) {
       case PipelineWork::forward:
@@ -72,6 +78,7 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
         break;
     }
   }
+  gather_.finish();
   if (!training) return;
   reduction_.finish();
   if (Fp8State* fp8 = model_.fp8()) fp8->end_step(context_.stream(), graph_faults());
@@ -134,6 +141,7 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
     fp8->begin_microbatch(context_.stream(), microbatch, graph_faults());
   }
   if (part.first) {
+    gather_.before(ModelPart::embedding);
     LayerContext context = context_for(call, microbatch, "embedding");
     flight.input = model_.embed(context, {batch.tokens, batch.images});
   }
@@ -141,6 +149,7 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
   Recorder& recorder = context_.recorder;
   for (std::size_t local = 0; local < part.layers.size(); ++local) {
     const LayerCall layer = layer_call(call, pass, local);
+    gather_.before_layer(layer.layer);
     hidden = implementation_->forward(layer, hidden);
     if (observes_layers()) {
       recorder.observe(ObservedQuantity::layer_output, layer.at("output"), hidden);
@@ -152,6 +161,7 @@ void Iteration::forward(const IterationCall& call, const Pass& pass) {
                   layer_call(call, pass, part.layers.size() - 1).at("output"), hidden);
   }
   if (!part.last) return;
+  gather_.before(ModelPart::head);
   LayerContext context = context_for(call, microbatch, "loss");
   Buffer& loss = losses_[{call.mode, call.partial}][static_cast<std::size_t>(microbatch)];
   loss = model_.loss(context, hidden, batch.labels, batch.loss_mask, flight.head_saved);

@@ -13,6 +13,7 @@
 #include "workloads/training/gradient_reduction.hpp"
 #include "workloads/training/host_checks.hpp"
 #include "workloads/training/parallel_groups.hpp"
+#include "workloads/training/parameter_gather.hpp"
 #include "workloads/training/stage_model.hpp"
 #include "workloads/training/training_metrics.hpp"
 
@@ -86,6 +87,7 @@ class Iteration {
   TrainingMetrics& metrics_;
   PipelineLink link_;
   GradientReduction reduction_;
+  ParameterGather gather_;
   HostChecks checks_;
   FaultSwitches no_faults_;
   CaptureImplementation* implementation_ = nullptr;

@@ -68,6 +68,8 @@ class PhaseClock {
   std::vector<PhaseTiming> timings_;
 };
 
+class ParameterGather;
+
 /// What every part of a leg shares while it runs.
 struct LegContext {
   const matrix::Cell& cell;
@@ -79,7 +81,8 @@ struct LegContext {
   Recorder& recorder;
   PhaseClock& clock;
   LegRecord& record;
-  LaunchLedger* launches = nullptr;  ///< null where launches concern no other rank
+  LaunchLedger* launches = nullptr;   ///< null where launches concern no other rank
+  ParameterGather* gather = nullptr;  ///< null until the leg's iteration has one
   Stream* side = nullptr;   ///< the current stream where it is not the main one, see StreamScope
   TensorView loss_scale{};  ///< in device memory; invalid where the loss is not scaled
   /// What passes through layers change beside gradients and the random state. Extra passes put it

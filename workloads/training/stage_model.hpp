@@ -116,6 +116,12 @@ std::unique_ptr<StageModel> make_stage_model(const matrix::Cell& cell, std::uint
 /// The cell's optimizer. 16-bit weights are trained through fp32 main weights; fp16 scales its
 /// loss. `gang` joins all ranks, which agree on whether a step overflowed and on the norm that
 /// gradients are clipped by; null for one rank.
+/// `stepped` is what it steps: the stage's chunks of parameters, or this replica's shares of them.
+std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
+                                                     CachingAllocator& allocator, Stream& stream,
+                                                     Communicator* gang,
+                                                     std::vector<ParameterChunk> stepped);
+/// The one that steps all parameters of the stage.
 std::unique_ptr<StageOptimizer> make_stage_optimizer(const matrix::Cell& cell, StageModel& model,
                                                      CachingAllocator& allocator, Stream& stream,
                                                      Communicator* gang);

@@ -39,8 +39,9 @@ TrainingLeg::TrainingLeg(const matrix::Cell& cell, const LegRequest& request,
       model_(make_stage_model(
           cell, environment.seed, groups_.stage(), *memory.allocator, *memory.main,
           {.tensor = groups_.tensor(), .expert = groups_.expert(), .amax = groups_.amax()})),
-      optimizer_(
-          make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main, environment.gang)),
+      optimizer_(make_stage_optimizer(cell, *model_, *memory.allocator, *memory.main,
+                                      environment.gang,
+                                      stepped_parameters(cell, *model_, groups_.replicas()))),
       context_{cell, request, environment, plan, memory, rng_.state(), recorder_, clock, record},
       body_(context_),
       keeper_(context_, body_),
@@ -148,6 +149,7 @@ void TrainingLeg::training_step(std::int32_t step) {
   observe_gradients(step);
   recorder_.make_copies();
   if (!whole_step) optimizer_graph_->step(step, *implementation_);
+  context_.gather->after_step();
   context_.clock.enter(Phase::eager);
   observe_state(step);
   if (context_.request.kind == LegKind::graph) keeper_.growth().after_step();

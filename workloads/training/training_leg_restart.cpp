@@ -1,3 +1,4 @@
+#include "workloads/training/parameter_gather.hpp"
 #include "workloads/training/training_leg.hpp"
 
 namespace cgconform::workloads {
@@ -14,6 +15,7 @@ std::vector<TensorView> TrainingLeg::checkpoint_tensors() const {
 
 TrainingState TrainingLeg::save() {
   Stream& stream = context_.stream();
+  context_.gather->gather_all();
   TrainingState state{.next_step = next_step_,
                       .layer_forwards = metrics_.layer_forwards(),
                       .losses_read = metrics_.losses_read()};

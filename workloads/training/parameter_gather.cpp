@@ -1,0 +1,174 @@
+#include "workloads/training/parameter_gather.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "workloads/training/tensor_ops.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+/// Shares begin at multiples of so many elements, as kernels read memory in stretches.
+constexpr std::int64_t share_unit = 32;
+
+bool shares_out(const matrix::Cell& cell, const Communicator* replicas) {
+  return cell.config.use_distributed_optimizer && replicas != nullptr;
+}
+
+std::int64_t elements_before(const ParameterChunk& chunk, const Parameter& parameter) {
+  const auto* begin = static_cast<const std::byte*>(chunk.weights.data);
+  const auto* data = static_cast<const std::byte*>(parameter.weight.data);
+  const bool inside = data >= begin && data < begin + chunk.weights.bytes();
+  return inside ? (data - begin) / dtype_bytes(parameter.weight.dtype) : -1;
+}
+
+}  // namespace
+
+std::vector<ParameterBucket> parameter_buckets(const StageModel& model, std::int64_t bucket_size) {
+  std::vector<ParameterBucket> buckets;
+  for (const ParameterChunk& chunk : model.parameter_chunks()) {
+    std::int64_t first = 0;
+    std::vector<std::pair<ModelPart, std::int32_t>> owners;
+    const auto close = [&](std::int64_t end) {
+      if (owners.empty()) return;
+      const Shape shape{end - first};
+      buckets.push_back(
+          {{elements_of(chunk.weights, first, shape), elements_of(chunk.main_grads, first, shape)},
+           std::move(owners)});
+      owners = {};
+      first = end;
+    };
+    // Parameters lie in the order in which a forward reads them.
+    for (const StageParameter& entry : model.parameters()) {
+      const std::int64_t begin = elements_before(chunk, entry.parameter);
+      if (begin < 0) continue;
+      if (begin - first >= bucket_size) close(begin);
+      owners.emplace_back(entry.part, entry.layer);
+    }
+    close(chunk.weights.elements());
+  }
+  return buckets;
+}
+
+TensorView share_of(const TensorView& memory, int rank, int replicas) {
+  const std::int64_t units = memory.elements() / share_unit;
+  const auto boundary = [&](std::int64_t number) {
+    return number == replicas ? memory.elements() : units * number / replicas * share_unit;
+  };
+  const std::int64_t first = boundary(rank);
+  return elements_of(memory, first, Shape{boundary(rank + 1) - first});
+}
+
+std::vector<ParameterChunk> stepped_parameters(const matrix::Cell& cell, const StageModel& model,
+                                               const Communicator* replicas) {
+  const std::span<const ParameterChunk> chunks = model.parameter_chunks();
+  if (!shares_out(cell, replicas)) return {chunks.begin(), chunks.end()};
+  std::vector<ParameterChunk> shares;
+  for (const ParameterBucket& bucket : parameter_buckets(model, cell.shape.bucket_size)) {
+    const int rank = replicas->rank();
+    const int size = replicas->size();
+    const ParameterChunk own{share_of(bucket.memory.weights, rank, size),
+                             share_of(bucket.memory.main_grads, rank, size)};
+    if (own.weights.elements() > 0) shares.push_back(own);
+  }
+  return shares;
+}
+
+ParameterGather::ParameterGather(LegContext& context, const StageModel& model,
+                                 Communicator* replicas)
+    : context_(context),
+      replicas_(shares_out(context.cell, replicas) ? replicas : nullptr),
+      overlaps_(context.cell.config.overlap_param_gather) {
+  if (replicas_ == nullptr) return;
+  stream_ = context.device().create_stream("parameter gather");
+  for (ParameterBucket& bucket : parameter_buckets(model, context.cell.shape.bucket_size)) {
+    buckets_.emplace_back().parameters = std::move(bucket);
+  }
+}
+
+void ParameterGather::after_step() {
+  if (!overlaps_) gather_all();
+}
+
+void ParameterGather::gather_all() {
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    gather(buckets_[index], context_.stream(), fmt::format("parameter gather bucket {}", index));
+  }
+}
+
+void ParameterGather::begin(std::int32_t step, bool first_step, bool capturing, bool replaying) {
+  step_ = step;
+  capturing_ = capturing;
+  const bool left_out =
+      context_.fault(Fault::f01g_parameters_not_gathered) && (capturing || replaying);
+  hooks_on_ = replicas_ != nullptr && overlaps_ && !first_step && !left_out;
+  for (Bucket& bucket : buckets_) {
+    bucket.gathered.reset();
+    bucket.awaited = false;
+  }
+}
+
+bool ParameterGather::holds(const Bucket& bucket, ModelPart part, std::int32_t layer) const {
+  const auto& owners = bucket.parameters.owners;
+  return std::find(owners.begin(), owners.end(), std::pair{part, layer}) != owners.end();
+}
+
+void ParameterGather::before(ModelPart part, std::int32_t layer) {
+  if (!hooks_on_) return;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    if (buckets_[index].awaited || !holds(buckets_[index], part, layer)) continue;
+    // All replicas launch in one order, whichever part comes first.
+    for (std::size_t earlier = 0; earlier <= index; ++earlier) launch(earlier);
+    wait(index);
+    if (index + 1 < buckets_.size()) launch(index + 1);
+  }
+}
+
+void ParameterGather::finish() {
+  if (!hooks_on_) return;
+  for (std::size_t index = 0; index < buckets_.size(); ++index) {
+    launch(index);
+    if (!buckets_[index].awaited) wait(index);
+  }
+}
+
+void ParameterGather::launch(std::size_t index) {
+  Bucket& bucket = buckets_[index];
+  if (bucket.gathered) return;
+  const std::unique_ptr<Event> stepped = context_.device().create_event();
+  context_.stream().record(*stepped);
+  stream_->wait(*stepped);
+  gather(bucket, *stream_, fmt::format("step {} parameter gather bucket {}", step_, index));
+  bucket.gathered = context_.device().create_event();
+  stream_->record(*bucket.gathered);
+  GatherRecord record{.step = step_,
+                      .bucket = static_cast<std::int32_t>(index),
+                      .captured = capturing_,
+                      .executions_before = context_.record.executions.size()};
+  for (const auto& [part, layer] : bucket.parameters.owners) record.layers.push_back(layer);
+  context_.record.gathers.push_back(std::move(record));
+}
+
+void ParameterGather::wait(std::size_t index) {
+  context_.stream().wait(*buckets_[index].gathered);
+  buckets_[index].awaited = true;
+}
+
+void ParameterGather::gather(const Bucket& bucket, Stream& stream, const std::string& label) {
+  for (int rank = 0; rank < replicas_->size(); ++rank) {
+    const TensorView share = share_of(bucket.parameters.memory.weights, rank, replicas_->size());
+    if (share.elements() > 0) replicas_->broadcast(share, rank, stream, label);
+  }
+}
+
+void ParameterGather::gather_inside(std::int32_t layer) {
+  for (const Bucket& bucket : buckets_) {
+    if (!holds(bucket, ModelPart::layer, layer)) continue;
+    gather(bucket, context_.stream(), fmt::format("parameter gather of layer {}", layer));
+  }
+}
+
+}  // namespace cgconform::workloads
