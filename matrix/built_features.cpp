@@ -171,8 +171,19 @@ constexpr std::array feature_rows{
             takes_no_layer_beside_experts},
     Feature{"tensor parallelism", built, built,
             [](const Cell& cell) { return cell.config.tensor_model_parallel_size > 1; }},
-    Feature{"sequence parallelism", missing, missing,
+    Feature{"sequence parallelism", built, built,
             [](const Cell& cell) { return cell.config.sequence_parallel; }},
+    Feature{"sequence parallelism without tensor parallelism", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.sequence_parallel && cell.config.tensor_model_parallel_size == 1;
+            }},
+    Feature{"sequence parallelism beside experts, latent attention or partial micro-batches",
+            missing, missing,
+            [](const Cell& cell) {
+              return cell.config.sequence_parallel &&
+                     (has_experts(cell) || cell.config.multi_latent_attention ||
+                      cell.shape.last_batch != LastBatch::full);
+            }},
     Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", built, built,

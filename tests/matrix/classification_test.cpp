@@ -151,7 +151,7 @@ TEST(Classification, SkipsWhatIsNotBuiltYet) {
   const auto lines =
       statuses(plan_of(matrix_text(R"("impl": ["none"], "sequence_parallel": [false, true])")));
   EXPECT_EQ(lines.at("impl=none/scope=layer/sequence_parallel=true"),
-            "not built yet: sequence parallelism");
+            "not built yet: sequence parallelism without tensor parallelism");
 }
 
 TEST(Classification, SkipsCellsOverTheRankLimit) {

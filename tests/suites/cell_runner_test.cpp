@@ -33,6 +33,10 @@ class ScriptedGang final : public workloads::Communicator {
   void all_reduce(const workloads::TensorView&, const workloads::TensorView&, workloads::ReduceOp,
                   workloads::Stream&, std::string) override {}
   void broadcast(const workloads::TensorView&, int, workloads::Stream&, std::string) override {}
+  void all_gather(const workloads::TensorView&, const workloads::TensorView&, workloads::Stream&,
+                  std::string) override {}
+  void reduce_scatter(const workloads::TensorView&, const workloads::TensorView&,
+                      workloads::Stream&, std::string) override {}
   std::vector<std::string> exchange(const std::string& mine) override {
     const std::string theirs = peer_(mine, calls_++);
     return rank_ == 0 ? std::vector{mine, theirs} : std::vector{theirs, mine};

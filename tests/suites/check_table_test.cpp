@@ -154,6 +154,14 @@ class WrongInGraphs final : public workloads::Communicator {
                  std::string label) override {
     right_->broadcast(tensor, root, stream, std::move(label));
   }
+  void all_gather(const workloads::TensorView& destination, const workloads::TensorView& source,
+                  workloads::Stream& stream, std::string label) override {
+    right_->all_gather(destination, source, stream, std::move(label));
+  }
+  void reduce_scatter(const workloads::TensorView& destination, const workloads::TensorView& source,
+                      workloads::Stream& stream, std::string label) override {
+    right_->reduce_scatter(destination, source, stream, std::move(label));
+  }
   std::vector<std::string> exchange(const std::string& mine) override {
     return right_->exchange(mine);
   }

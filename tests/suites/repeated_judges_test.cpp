@@ -24,6 +24,10 @@ class AgreeingGang final : public workloads::Communicator {
   void all_reduce(const workloads::TensorView&, const workloads::TensorView&, workloads::ReduceOp,
                   workloads::Stream&, std::string) override {}
   void broadcast(const workloads::TensorView&, int, workloads::Stream&, std::string) override {}
+  void all_gather(const workloads::TensorView&, const workloads::TensorView&, workloads::Stream&,
+                  std::string) override {}
+  void reduce_scatter(const workloads::TensorView&, const workloads::TensorView&,
+                      workloads::Stream&, std::string) override {}
   std::vector<std::string> exchange(const std::string& mine) override { return {mine, mine}; }
   std::unique_ptr<workloads::Communicator> split(int, const std::string&) override {
     return nullptr;

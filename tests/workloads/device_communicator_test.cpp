@@ -149,6 +149,52 @@ TEST(GlooCommunicator, BroadcastsFromTheRootAndExchangesOnTheHost) {
   });
 }
 
+TEST(GlooCommunicator, GathersPartsInRankOrderAndLeavesEachRankItsShareOfASum) {
+  run_ranks(3, [](Rank& rank) {
+    const int number = rank.communicator->rank();
+    const auto numbers = [&](std::int64_t count) {
+      return Buffer(rank.allocator, *rank.stream, default_pool, DType::fp32, {count}, "numbers");
+    };
+    const Buffer own = numbers(2);
+    const Buffer all = numbers(6);
+    const std::array<float, 2> mine{static_cast<float>(number), 10.0F};
+    rank.stream->upload(own.view(), mine.data(), false, "own");
+    std::array<float, 6> gathered{};
+    std::array<float, 2> share{};
+    const auto communicate = [&] {
+      rank.communicator->all_gather(all.view(), own.view(), *rank.stream, "gather");
+      rank.communicator->reduce_scatter(own.view(), all.view(), *rank.stream, "scatter");
+    };
+    const auto look = [&] {
+      rank.stream->download(gathered.data(), all.view());
+      rank.stream->download(share.data(), own.view());
+    };
+    communicate();
+    look();
+    EXPECT_EQ(gathered, (std::array<float, 6>{0, 10, 1, 10, 2, 10}));
+    EXPECT_EQ(share, (std::array<float, 2>{3.0F * static_cast<float>(number), 30.0F}));
+
+    rank.stream->begin_capture(CaptureMode::thread_local_mode);
+    communicate();
+    const auto graph = rank.stream->end_capture();
+    const auto exec = graph->instantiate();
+    exec->launch(*rank.stream);
+    look();
+    EXPECT_EQ(gathered, (std::array<float, 6>{0, 30, 3, 30, 6, 30}));
+    EXPECT_EQ(share, (std::array<float, 2>{9.0F * static_cast<float>(number), 90.0F}));
+  });
+}
+
+TEST(GlooCommunicator, RefusesToGatherIntoTheWrongSize) {
+  run_ranks(2, [](Rank& rank) {
+    Buffer x = rank.buffer();
+    EXPECT_EQ(category_of([&] {
+                rank.communicator->all_gather(x.view(), x.view(), *rank.stream, "gather");
+              }),
+              ErrorCategory::communicator_invalid_usage);
+  });
+}
+
 TEST(GlooCommunicator, ReplaysCapturedMessagesBesideEagerOnes) {
   run_ranks(2, [](Rank& rank) {
     const bool sender = rank.communicator->rank() == 0;

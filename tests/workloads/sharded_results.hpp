@@ -73,6 +73,7 @@ inline void expect_results_of_one_rank(matrix::Cell cell) {
   matrix::Cell whole = cell;
   whole.config.num_microbatches *= cell.config.data_parallel_size;
   whole.config.tensor_model_parallel_size = 1;
+  whole.config.sequence_parallel = false;
   whole.config.expert_model_parallel_size = 1;
   whole.config.data_parallel_size = 1;
   whole.config.pipeline_model_parallel_size = 1;

@@ -32,6 +32,13 @@ class Communicator {
   virtual void all_reduce(const TensorView& destination, const TensorView& source, ReduceOp op,
                           Stream& stream, std::string label) = 0;
   virtual void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) = 0;
+  /// Puts the sources of all ranks, of one size, side by side into every rank's destination.
+  virtual void all_gather(const TensorView& destination, const TensorView& source, Stream& stream,
+                          std::string label) = 0;
+  /// Leaves each rank its share of the sum of all sources: part `rank` of as many as there are
+  /// ranks.
+  virtual void reduce_scatter(const TensorView& destination, const TensorView& source,
+                              Stream& stream, std::string label) = 0;
 
   /// Host-side agreement outside streams: concatenates every rank's bytes in rank order.
   /// Throws communicator_timeout after the communicator's deadline.

@@ -16,6 +16,7 @@
 #include "workloads/layers/model_type.hpp"
 #include "workloads/layers/moe_layer.hpp"
 #include "workloads/layers/parameter_store.hpp"
+#include "workloads/layers/shared_rows.hpp"
 #include "workloads/layers/transformer_layer.hpp"
 #include "workloads/layers/vision_encoder.hpp"
 #include "workloads/ops/embedding_and_loss.hpp"
@@ -53,6 +54,13 @@ TransformerShape layer_shape(const matrix::Cell& cell) {
     if (value % parts == 0) continue;
     throw Error(fmt::format("{} {} is not a multiple of tensor_model_parallel_size {}", name, value,
                             parts));
+  }
+  const std::int64_t rows = std::int64_t{config.micro_batch_size} * config.seq_length;
+  if (config.sequence_parallel && rows % parts != 0) {
+    throw Error(
+        fmt::format("seq_length {} is not a multiple of tensor_model_parallel_size {}, by "
+                    "which sequence_parallel divides it",
+                    config.seq_length, parts));
   }
   if (const std::int32_t groups = config.num_query_groups.value_or(config.num_attention_heads);
       groups < 1 || config.num_attention_heads % groups != 0 || groups % parts != 0) {
@@ -101,7 +109,7 @@ class DenseStageModel final : public StageModel {
         grad_scale_(1.0F / static_cast<float>(cell.config.num_microbatches *
                                               cell.config.data_parallel_size)),
         shape_(layer_shape(cell)),
-        tensor_(groups.tensor),
+        tensor_(groups.tensor, cell.config.sequence_parallel),
         expert_group_(groups.expert),
         store_(allocator, stream, model_type(cell), seed, expected_elements(cell)) {
     store_.defer_initialisation();
@@ -128,6 +136,9 @@ class DenseStageModel final : public StageModel {
                                norm_weight_init, final_norm_weight_number);
       final_norm_bias_ =
           add(ModelPart::head, "final_layernorm.bias", {hidden}, bias_init, final_norm_bias_number);
+      for (const std::size_t norm : {parameters_.size() - 2, parameters_.size() - 1}) {
+        parameters_[norm].parameter.sees_own_rows = tensor_.shares_rows();
+      }
       output_weight_ = add(ModelPart::head, "output_layer.weight", {vocabulary, hidden}, head_init,
                            output_weight_number);
     }
@@ -152,6 +163,12 @@ class DenseStageModel final : public StageModel {
                                 {input.tokens.shape[0], shape_.hidden}, "embedding");
     embedding_forward(context.stream, output.view(), input.tokens, token_table_.weight,
                       position_table_.weight, op_label(context, "embedding"));
+    if (tensor_.shares_rows()) {
+      const TensorView own = own_rows(tensor_, output.view());
+      Buffer share = make_buffer(context, own.dtype, own.shape, "own rows");
+      context.stream.copy(share.view(), own, op_label(context, "own rows"));
+      return share;
+    }
     if (!vision_) return output;
     SavedActivations dropped;
     const Buffer images = vision_->forward(context, input.images, dropped);
@@ -164,7 +181,8 @@ class DenseStageModel final : public StageModel {
 
   void embed_backward(LayerContext& context, const ModelInput& input,
                       const TensorView& grad_output) override {
-    TensorView grad = grad_output;
+    Buffer gathered;
+    TensorView grad = gather_rows(context, tensor_, grad_output, gathered, "embedding backward");
     Buffer of_text;
     if (vision_) {
       of_text = make_buffer(context, grad.dtype, grad.shape, "embedding");
@@ -188,6 +206,11 @@ class DenseStageModel final : public StageModel {
               const TensorView& loss_mask, SavedActivations& saved) override {
     Buffer normed = norm_forward(context, hidden, final_norm_weight_, final_norm_bias_, saved,
                                  "final_layernorm");
+    if (tensor_.shares_rows()) {
+      Buffer gathered;
+      gather_rows(context, tensor_, normed.view(), gathered, "final_layernorm");
+      normed = std::move(gathered);
+    }
     const Buffer logits =
         linear_forward(context, normed.view(), output_weight_, nullptr, "output_layer");
     keep(context, saved, "final_layernorm.output", std::move(normed));
@@ -210,8 +233,9 @@ class DenseStageModel final : public StageModel {
     const Buffer grad_normed =
         linear_backward(context, grad_logits.view(), saved.at("final_layernorm.output"),
                         output_weight_, nullptr, "output_layer");
-    return norm_backward(context, grad_normed.view(), final_norm_weight_, final_norm_bias_, saved,
-                         "final_layernorm");
+    // The output layer is whole on every rank, and so is the gradient of its input.
+    return norm_backward(context, own_rows(tensor_, grad_normed.view()), final_norm_weight_,
+                         final_norm_bias_, saved, "final_layernorm");
   }
 
  private:

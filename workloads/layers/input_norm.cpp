@@ -4,17 +4,21 @@
 
 #include "workloads/layers/checkpoint.hpp"
 #include "workloads/layers/layer_ops.hpp"
-#include "workloads/layers/layer_shape.hpp"
 
 namespace cgconform::workloads {
 
 using matrix::RecomputeModule;
 
-InputNorm::InputNorm(std::string name, std::int64_t hidden, ParameterStore& store,
+InputNorm::InputNorm(std::string name, std::int64_t hidden, const ModuleParameters& made_in,
                      std::uint64_t number)
     : name_(std::move(name)),
-      weight_(store.add(name_ + ".weight", {hidden}, norm_weight_init, number)),
-      bias_(store.add(name_ + ".bias", {hidden}, bias_init, number + 1)) {}
+      weight_(made_in.store.add(name_ + ".weight", {hidden}, norm_weight_init,
+                                made_in.first_number + number)),
+      bias_(made_in.store.add(name_ + ".bias", {hidden}, bias_init,
+                              made_in.first_number + number + 1)) {
+  weight_.sees_own_rows = made_in.tensor.shares_rows();
+  bias_.sees_own_rows = weight_.sees_own_rows;
+}
 
 Buffer InputNorm::forward(LayerContext& context, const TensorView& input,
                           SavedActivations& saved) const {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "workloads/layers/layer.hpp"
-#include "workloads/layers/parameter_store.hpp"
+#include "workloads/layers/layer_shape.hpp"
 
 namespace cgconform::workloads {
 
@@ -11,8 +11,10 @@ namespace cgconform::workloads {
 /// of keeping its output.
 class InputNorm {
  public:
-  /// Adds the weight and the bias, of `hidden` elements, under `number` and the number after it.
-  InputNorm(std::string name, std::int64_t hidden, ParameterStore& store, std::uint64_t number);
+  /// Adds the weight and the bias, of `hidden` elements, under `number` after the module's first
+  /// and the number after it.
+  InputNorm(std::string name, std::int64_t hidden, const ModuleParameters& made_in,
+            std::uint64_t number);
 
   Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) const;
   /// After its reader: keeps the norm's output, or gives it back where it will be computed again.

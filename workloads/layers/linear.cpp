@@ -4,6 +4,7 @@
 
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/shared_rows.hpp"
 #include "workloads/ops/elementwise.hpp"
 
 namespace cgconform::workloads {
@@ -75,15 +76,17 @@ ColumnParallelLinear::ColumnParallelLinear(LinearDeclaration declaration,
              shard_of(made_in.tensor, 0, sections)) {}
 
 Buffer ColumnParallelLinear::forward(LayerContext& context, const TensorView& x) const {
-  return multiply(context, x, true);
+  Buffer gathered;
+  return multiply(context, gather_rows(context, tensor(), x, gathered, name()), true);
 }
 
 Buffer ColumnParallelLinear::backward(LayerContext& context, const TensorView& grad_output,
                                       const TensorView& x) const {
-  Buffer grad_x = multiply_backward(context, grad_output, x);
-  tensor().all_reduce(grad_x.view(), context.stream,
-                      op_label(context, name()) + " backward all-reduce");
-  return grad_x;
+  Buffer gathered;
+  const TensorView all = gather_rows(context, tensor(), x, gathered, name() + " backward");
+  Buffer grad_x = multiply_backward(context, grad_output, all);
+  keep_for_wgrads(context, gathered);
+  return sum_rows(context, tensor(), std::move(grad_x), name() + " backward");
 }
 
 DuplicatedLinear::DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
@@ -104,15 +107,19 @@ RowParallelLinear::RowParallelLinear(LinearDeclaration declaration, const Module
 Buffer RowParallelLinear::forward(LayerContext& context, const TensorView& x,
                                   const TensorView& residual) const {
   if (!tensor().splits()) return multiply(context, x, true, residual);
-  Buffer y = multiply(context, x, false);
-  tensor().all_reduce(y.view(), context.stream, op_label(context, name()) + " all-reduce");
+  Buffer y = sum_rows(context, tensor(), multiply(context, x, false), name());
   add_bias_to(context, y.view());
   return y;
 }
 
 Buffer RowParallelLinear::backward(LayerContext& context, const TensorView& grad_output,
                                    const TensorView& x) const {
-  return multiply_backward(context, grad_output, x);
+  Buffer gathered;
+  const TensorView all =
+      gather_rows(context, tensor(), grad_output, gathered, name() + " backward");
+  Buffer grad_x = multiply_backward(context, all, x);
+  keep_for_wgrads(context, gathered);
+  return grad_x;
 }
 
 }  // namespace cgconform::workloads

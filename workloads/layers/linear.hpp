@@ -55,8 +55,9 @@ class Linear {
   std::optional<Fp8Linear> fp8_;  ///< where products are in 8 bits
 };
 
-/// Every rank of the group has the whole input and gives an equal share of the outputs; the
-/// gradient of the input is summed up over the ranks.
+/// Every rank of the group takes the whole input and gives an equal share of the outputs; the
+/// gradient of the input is summed up over the ranks. Where they share rows, the input is gathered
+/// first, in the backward once more, and each rank keeps its rows of the gradient.
 class ColumnParallelLinear : public Linear {
  public:
   /// Where the outputs are several sections side by side, as queries, keys and values are, each is
@@ -78,7 +79,8 @@ class DuplicatedLinear : public Linear {
 };
 
 /// Every rank of the group has an equal share of the input's columns; outputs are summed up over
-/// the ranks, and the bias is added to the sum.
+/// the ranks, and the bias is added to the sum. Where they share rows, each rank keeps its own of
+/// the sum, and the gradient of the output is gathered.
 class RowParallelLinear : public Linear {
  public:
   RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in);

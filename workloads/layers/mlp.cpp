@@ -5,6 +5,7 @@
 #include "workloads/layers/checkpoint.hpp"
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/shared_rows.hpp"
 #include "workloads/ops/elementwise.hpp"
 
 namespace cgconform::workloads {
@@ -27,7 +28,8 @@ enum Number : std::uint64_t {
 Mlp::Mlp(std::string layer_name, const TransformerShape& shape, const ModuleParameters& made_in)
     : name_(std::move(layer_name)),
       shape_(shape),
-      norm_("pre_mlp_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
+      tensor_(made_in.tensor),
+      norm_("pre_mlp_layernorm", shape.hidden, made_in, norm_numbers),
       fc1_({.name = "mlp.linear_fc1",
             .inputs = shape.hidden,
             .outputs = shape.ffn_hidden,
@@ -57,8 +59,8 @@ Buffer Mlp::forward(LayerContext& context, const TensorView& input, SavedActivat
       });
   norm_.keep_or_discard(context, input, std::move(normed), saved);
   if (adds_input) return contracted;
-  const Buffer branch =
-      dropout(context, std::move(contracted), shape_.hidden_dropout, saved, "mlp.dropout");
+  const Buffer branch = dropout(context, std::move(contracted), shape_.hidden_dropout, saved,
+                                "mlp.dropout", hidden_dropout_stream(tensor_));
   Buffer output = make_buffer(context, input.dtype, input.shape, "output");
   add(context.stream, output.view(), input, branch.view(), op_label(context, "mlp residual"));
   return output;

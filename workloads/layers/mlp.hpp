@@ -32,6 +32,7 @@ class Mlp final : public Layer {
 
   std::string name_;
   TransformerShape shape_;
+  TensorParallel tensor_;
   InputNorm norm_;
   ColumnParallelLinear fc1_;
   RowParallelLinear fc2_;

@@ -31,7 +31,7 @@ MoeRouter::MoeRouter(std::string layer_name, const TransformerShape& shape, cons
     : name_(std::move(layer_name)),
       shape_(shape),
       moe_(moe),
-      norm_("pre_mlp_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
+      norm_("pre_mlp_layernorm", shape.hidden, made_in, norm_numbers),
       layouts_(moe_layouts(shape, moe, norm_.weight().weight.dtype)) {
   parameters_ = {norm_.weight(), norm_.bias()};
   weight_ = parameters_.emplace_back(

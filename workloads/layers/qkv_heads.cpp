@@ -42,7 +42,7 @@ void QkvHeads::append_to(std::vector<Parameter>& parameters) const {
 HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
                               SavedActivations& /*saved*/) const {
   const Buffer qkv = qkv_.forward(context, normed);
-  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
+  const std::int32_t sequences = shape_.sequences_of(qkv.view().shape[0]);
   const Shape per_head{std::int64_t{sequences} * own_heads(), shape_.length, head_size()};
   HeadBuffers heads;
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
@@ -63,8 +63,8 @@ HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
 Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
                           const TensorView& normed, const SavedActivations& /*saved*/) const {
   const std::int64_t width = std::int64_t{own_heads() + 2 * own_groups()} * head_size();
-  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
-  Buffer grad_qkv = make_buffer(context, normed.dtype, {normed.shape[0], width}, "qkv");
+  const auto sequences = static_cast<std::int32_t>(grad_heads[0].view().shape[0] / own_heads());
+  Buffer grad_qkv = make_buffer(context, normed.dtype, {sequences * shape_.length, width}, "qkv");
   const std::array grads{grad_heads[0].view(), grad_heads[1].view(), grad_heads[2].view()};
   const std::string label = op_label(context, "qkv backward");
   if (repeat() == 1) {

@@ -6,6 +6,7 @@
 #include "workloads/layers/checkpoint.hpp"
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/shared_rows.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/ops/gemm.hpp"
@@ -44,7 +45,7 @@ SelfAttention::SelfAttention(std::string layer_name, const TransformerShape& sha
     : name_(std::move(layer_name)),
       shape_(shape),
       tensor_(made_in.tensor),
-      norm_("input_layernorm", shape.hidden, made_in.store, made_in.first_number + norm_numbers),
+      norm_("input_layernorm", shape.hidden, made_in, norm_numbers),
       heads_(make_attention_heads(
           shape, numbered_from(made_in, shape.latent ? latent_numbers : head_numbers))),
       projection_({.name = "self_attention.linear_proj",
@@ -78,7 +79,7 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
   keep(context, saved, "merged", std::move(merged));
   if (adds_input) return projected;
   const Buffer attended = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
-                                  "self_attention.dropout");
+                                  "self_attention.dropout", hidden_dropout_stream(tensor_));
   Buffer output = make_buffer(context, dtype, input.shape, "attention residual");
   add(context.stream, output.view(), input, attended.view(),
       op_label(context, "attention residual"));
@@ -131,7 +132,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   const TensorView grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
-  const std::int32_t sequences = shape_.sequences_of(grad_output.shape[0]);
+  const std::int32_t sequences = shape_.sequences_of(grad_merged.view().shape[0]);
   const Buffer grad_heads =
       make_buffer(context, dtype, {sequences * own_heads(), shape_.length, head_size()}, "context");
   split_heads(stream, grad_heads.view(), grad_merged.view(), sequences, 0, 1,

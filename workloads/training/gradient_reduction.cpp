@@ -29,10 +29,16 @@ std::size_t chunk_of(const StageModel& model, const StageParameter& entry) {
 GradientReduction::GradientReduction(LegContext& context, const StageModel& model,
                                      const ReplicaGroups& groups)
     : context_(context), overlaps_(context.cell.config.overlap_grad_reduce) {
-  if (groups.replicas == nullptr) return;
+  fill_buckets(model, groups.replicas, false,
+               [](const Parameter& parameter) { return !parameter.of_experts; });
+  if (groups.replicas != nullptr) {
+    fill_buckets(model, groups.expert_replicas, false,
+                 [](const Parameter& parameter) { return parameter.of_experts; });
+  }
+  fill_buckets(model, groups.tensor, true,
+               [](const Parameter& parameter) { return parameter.sees_own_rows; });
+  if (buckets_.empty()) return;
   stream_ = context.device().create_stream("gradient reduction");
-  fill_buckets(model, groups.replicas, false);
-  fill_buckets(model, groups.expert_replicas, true);
   for (Bucket& bucket : buckets_) {
     bucket.flat =
         Buffer(context_.allocator(), context_.stream(), default_pool,
@@ -40,16 +46,18 @@ GradientReduction::GradientReduction(LegContext& context, const StageModel& mode
   }
 }
 
-void GradientReduction::fill_buckets(const StageModel& model, Communicator* replicas,
-                                     bool of_experts) {
-  if (replicas == nullptr) return;
+void GradientReduction::fill_buckets(const StageModel& model, Communicator* ranks, bool at_end,
+                                     bool (*belongs)(const Parameter& parameter)) {
+  if (ranks == nullptr) return;
   for (std::size_t chunk = 0; chunk < model.chunks().size(); ++chunk) {
     bool open = false;
     const std::span<const StageParameter> all = model.parameters();
     for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
-      if (chunk_of(model, *entry) != chunk || entry->parameter.of_experts != of_experts) continue;
-      if (!open) buckets_.emplace_back().replicas = replicas;
+      if (chunk_of(model, *entry) != chunk || !belongs(entry->parameter)) continue;
+      if (!open) buckets_.emplace_back();
       Bucket& bucket = buckets_.back();
+      bucket.ranks = ranks;
+      bucket.at_end = at_end;
       bucket.parameters.push_back(*entry);
       bucket.elements += entry->parameter.main_grad.elements();
       open = bucket.elements < context_.cell.shape.bucket_size;
@@ -73,7 +81,7 @@ void GradientReduction::ready(ModelPart part, std::int32_t layer) {
           return entry.part == part && (part != ModelPart::layer || entry.layer == layer);
         });
     bucket.waiting -= static_cast<std::size_t>(count);
-    if (count > 0 && bucket.waiting == 0 && overlaps_) launch(index);
+    if (count > 0 && bucket.waiting == 0 && overlaps_ && !bucket.at_end) launch(index);
   }
 }
 
@@ -100,7 +108,7 @@ void GradientReduction::launch(std::size_t index) {
     stream_->copy(part, gradient, label + " gather");
   });
   const TensorView& flat = bucket.flat.view();
-  bucket.replicas->all_reduce(flat, flat, ReduceOp::sum, *stream_, label);
+  bucket.ranks->all_reduce(flat, flat, ReduceOp::sum, *stream_, label);
   for_each_part([&](const TensorView& part, const TensorView& gradient) {
     stream_->copy(gradient, part, label + " scatter");
   });

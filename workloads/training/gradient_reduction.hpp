@@ -14,13 +14,15 @@ namespace cgconform::workloads {
 struct ReplicaGroups {
   Communicator* replicas = nullptr;         ///< of a stage
   Communicator* expert_replicas = nullptr;  ///< of the experts that this rank holds
+  Communicator* tensor = nullptr;           ///< that share the rows of hidden states
 };
 
 /// Sums gradients over the ranks that hold the same parameters, in buckets as Megatron's DDP makes
 /// them: the parameters of a chunk from last to first, those of experts apart, closed at the size
 /// the cell asks for. With overlap a bucket is reduced on a stream of its own as soon as the last
 /// backward of each of its parameters is enqueued, and after it; without, all are at the end of the
-/// step. Does nothing without replicas.
+/// step. Gradients of parameters that see a tensor-parallel rank's own rows only are summed over
+/// those ranks at the very end. Does nothing where there is nothing to sum.
 class GradientReduction {
  public:
   GradientReduction(LegContext& context, const StageModel& model, const ReplicaGroups& groups);
@@ -37,16 +39,18 @@ class GradientReduction {
 
  private:
   struct Bucket {
-    Communicator* replicas = nullptr;
+    Communicator* ranks = nullptr;  ///< that it is summed over
     std::vector<StageParameter> parameters;
     std::int64_t elements = 0;
     Buffer flat;  ///< the gradients of the parameters, one after the other
     std::size_t waiting = 0;
     bool launched = false;
+    bool at_end = false;  ///< after all that are not
   };
 
-  /// Those of one group: of experts, or of all other parameters.
-  void fill_buckets(const StageModel& model, Communicator* replicas, bool of_experts);
+  /// The parameters of one group, taken by `belongs`.
+  void fill_buckets(const StageModel& model, Communicator* ranks, bool at_end,
+                    bool (*belongs)(const Parameter& parameter));
   void launch(std::size_t index);
 
   LegContext& context_;

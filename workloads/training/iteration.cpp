@@ -19,7 +19,7 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       batches_(batches),
       metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
-      reduction_(context, model, {groups.replicas(), groups.expert_replicas()}),
+      reduction_(context, model, {groups.replicas(), groups.expert_replicas(), groups.tensor()}),
       gather_(context, model, groups.replicas()),
       checks_(context) {
   context.gather = &gather_;
@@ -252,8 +252,7 @@ void Iteration::add_gradients_where_not_fused(const LayerCall& call) {
 }
 
 Buffer Iteration::receive_buffer(std::int32_t microbatch, const char* label) {
-  const Shape shape{batches_.batch(call_.mode, microbatch).tokens.shape[0],
-                    context_.cell.config.hidden_size};
+  const Shape shape = context_.hidden_shape(batches_.batch(call_.mode, microbatch).tokens.shape[0]);
   return Buffer(context_.allocator(), context_.stream(), mode_.pool, context_.model_type(), shape,
                 label);
 }

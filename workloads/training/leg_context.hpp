@@ -95,10 +95,15 @@ struct LegContext {
   CachingAllocator& allocator() const { return *memory.allocator; }
   /// Type of weights and activations.
   DType model_type() const { return workloads::model_type(cell); }
-  /// Hidden states of one micro-batch: [tokens, hidden].
-  Shape hidden_shape() const {
-    return {std::int64_t{cell.config.micro_batch_size} * cell.config.seq_length,
+  /// Hidden states of so many tokens on this rank: [rows, hidden].
+  Shape hidden_shape(std::int64_t tokens) const {
+    const bool shared = cell.config.sequence_parallel;
+    return {shared ? tokens / cell.config.tensor_model_parallel_size : tokens,
             cell.config.hidden_size};
+  }
+  /// Those of one micro-batch.
+  Shape hidden_shape() const {
+    return hidden_shape(std::int64_t{cell.config.micro_batch_size} * cell.config.seq_length);
   }
   /// See LaunchLedger::agree.
   void agree_on_launch(const LaunchIntent& intent) const {

@@ -199,6 +199,27 @@ void NcclCommunicator::broadcast(const TensorView& tensor, int root, Stream& str
   });
 }
 
+void NcclCommunicator::all_gather(const TensorView& destination, const TensorView& source,
+                                  Stream& stream, std::string label) {
+  enqueue("all_gather", -1,
+          {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
+          label, [&](cudaStream_t handle) {
+            CGCONFORM_CUDA_TRY(ncclAllGather(source.data, destination.data, count(source),
+                                             nccl_type(source.dtype), handle_->comm, handle));
+          });
+}
+
+void NcclCommunicator::reduce_scatter(const TensorView& destination, const TensorView& source,
+                                      Stream& stream, std::string label) {
+  enqueue("reduce_scatter", -1,
+          {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
+          label, [&](cudaStream_t handle) {
+            CGCONFORM_CUDA_TRY(ncclReduceScatter(source.data, destination.data, count(destination),
+                                                 nccl_type(source.dtype), ncclSum, handle_->comm,
+                                                 handle));
+          });
+}
+
 std::vector<std::string> NcclCommunicator::exchange(const std::string& mine) {
   if (options_.size == 1) return {mine};
   const std::uint64_t round = exchanges_++;

@@ -29,6 +29,10 @@ class NcclCommunicator final : public Communicator {
   void all_reduce(const TensorView& destination, const TensorView& source, ReduceOp op,
                   Stream& stream, std::string label) override;
   void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) override;
+  void all_gather(const TensorView& destination, const TensorView& source, Stream& stream,
+                  std::string label) override;
+  void reduce_scatter(const TensorView& destination, const TensorView& source, Stream& stream,
+                      std::string label) override;
   std::vector<std::string> exchange(const std::string& mine) override;
   std::unique_ptr<Communicator> split(int color, const std::string& name) override;
   /// A communicator of this one's ranks that shares nothing with it; all call it together.

@@ -22,20 +22,30 @@ constexpr OpDeclaration send_op{"send", read_operand, nullptr, nullptr};
 constexpr OpDeclaration receive_op{"receive", write_operand, nullptr, nullptr};
 constexpr OpDeclaration broadcast_op{"broadcast", update_operand, nullptr, nullptr};
 constexpr OpDeclaration all_reduce_op{"all_reduce", reduce_operands, nullptr, nullptr};
+constexpr OpDeclaration all_gather_op{"all_gather", reduce_operands, nullptr, nullptr};
+constexpr OpDeclaration reduce_scatter_op{"reduce_scatter", reduce_operands, nullptr, nullptr};
 
 /// One message of a communication. `peer` is the other rank.
 struct MessagePart {
   int peer = 0;
   MessageHeader header;
+  const void* payload = nullptr;  ///< of one that is sent
+};
+
+/// What becomes of that which arrives.
+enum class Arrival : std::uint8_t {
+  written,   ///< to the destination, as it is
+  reduced,   ///< with this rank's own part, in rank order
+  gathered,  ///< side by side with this rank's own part, in rank order
 };
 
 /// A message or collective as bound at the call: what it sends, what it expects, and where.
 struct Plan {
   std::string label;
   int peer = -1;           ///< the other rank of a message
-  TensorView source;       ///< sent to every peer of `sends`
-  TensorView destination;  ///< receives, or the reduction of all ranks' sources in rank order
-  bool reduces = false;
+  TensorView destination;  ///< invalid where nothing arrives
+  Arrival arrival = Arrival::written;
+  TensorView own;  ///< this rank's part of what is reduced or gathered
   ReduceOp reduce = ReduceOp::sum;
   std::vector<MessagePart> sends;
   std::vector<MessagePart> receives;  ///< by rank
@@ -57,12 +67,12 @@ class PendingPlan : public PendingCommunication {
         deadline_(std::chrono::steady_clock::now() + state_->timeout()),
         arrived_(plan_->receives.size()) {
     for (const MessagePart& part : plan_->sends) {
-      state_->send(part.peer, in_run(part.header, run_), plan_->source.data);
+      state_->send(part.peer, in_run(part.header, run_), part.payload);
     }
     // In place, the destination is overwritten by the lower ranks' parts before this rank's turn.
-    if (plan_->reduces) {
-      const auto* bytes = static_cast<const std::byte*>(plan_->source.data);
-      own_.assign(bytes, bytes + plan_->source.bytes());
+    if (plan_->arrival != Arrival::written) {
+      const auto* bytes = static_cast<const std::byte*>(plan_->own.data);
+      own_.assign(bytes, bytes + plan_->own.bytes());
     }
   }
 
@@ -99,7 +109,7 @@ class PendingPlan : public PendingCommunication {
   void write() {
     const auto size = static_cast<std::size_t>(plan_->destination.bytes());
     if (size == 0) return;
-    if (!plan_->reduces) {
+    if (plan_->arrival == Arrival::written) {
       if (!arrived_.empty()) {
         std::memcpy(plan_->destination.data, arrived_[0]->payload.data(), size);
       }
@@ -107,10 +117,14 @@ class PendingPlan : public PendingCommunication {
     }
     bool first = true;
     std::size_t next = 0;
+    auto* place = static_cast<std::byte*>(plan_->destination.data);
     for (int rank = 0; rank < state_->size(); ++rank) {
       const std::byte* part =
           rank == state_->rank() ? own_.data() : arrived_[next++]->payload.data();
-      if (std::exchange(first, false)) {
+      if (plan_->arrival == Arrival::gathered) {
+        std::memcpy(place, part, own_.size());
+        place += own_.size();
+      } else if (std::exchange(first, false)) {
         std::memcpy(plan_->destination.data, part, size);
       } else {
         reduce_into(plan_->destination, part, plan_->reduce);
@@ -172,7 +186,7 @@ class GlooCommunicator : public Communicator {
   void send(const TensorView& tensor, int peer, Stream& stream, std::string label) override {
     core_->call("send", label, [&] {
       require_peer(peer, "send");
-      Plan plan{.label = label, .peer = peer, .source = tensor};
+      Plan plan{.label = label, .peer = peer};
       const std::uint64_t capture = core_->capture_number(state_of(stream));
       plan.sends.push_back(outgoing(capture, peer, MessageKind::send, tensor));
       enqueue(std::move(plan), send_op, {&tensor, 1}, stream);
@@ -192,31 +206,50 @@ class GlooCommunicator : public Communicator {
   void all_reduce(const TensorView& destination, const TensorView& source, ReduceOp op,
                   Stream& stream, std::string label) override {
     core_->call("all_reduce", label, [&] {
-      if (destination.bytes() != source.bytes() || destination.dtype != source.dtype) {
-        throw DeviceError(
-            ErrorCategory::communicator_invalid_usage, "all_reduce",
-            fmt::format("'{}': source and destination differ in size or type", label));
-      }
+      require_sizes(destination, source, 1, 1, label);
       Plan plan{.label = label,
-                .source = source,
                 .destination = destination,
-                .reduces = true,
+                .arrival = Arrival::reduced,
+                .own = source,
                 .reduce = op};
-      const std::uint64_t capture = core_->capture_number(state_of(stream));
-      for (int peer = 0; peer < size(); ++peer) {
-        if (peer == rank()) continue;
-        plan.sends.push_back(outgoing(capture, peer, MessageKind::all_reduce, source, op));
-        plan.receives.push_back(incoming(capture, peer, MessageKind::all_reduce, source, op));
-      }
-      const std::array<TensorView, 2> operands{destination, source};
-      enqueue(std::move(plan), all_reduce_op, operands, stream);
+      exchange_parts(plan, MessageKind::all_reduce, stream, [&](int) { return source; });
+      enqueue(std::move(plan), all_reduce_op, std::array{destination, source}, stream);
+    });
+  }
+
+  void all_gather(const TensorView& destination, const TensorView& source, Stream& stream,
+                  std::string label) override {
+    core_->call("all_gather", label, [&] {
+      require_sizes(destination, source, 1, size(), label);
+      Plan plan{
+          .label = label, .destination = destination, .arrival = Arrival::gathered, .own = source};
+      exchange_parts(plan, MessageKind::all_gather, stream, [&](int) { return source; });
+      enqueue(std::move(plan), all_gather_op, std::array{destination, source}, stream);
+    });
+  }
+
+  void reduce_scatter(const TensorView& destination, const TensorView& source, Stream& stream,
+                      std::string label) override {
+    core_->call("reduce_scatter", label, [&] {
+      require_sizes(destination, source, size(), 1, label);
+      const auto part_of = [&](int part) {
+        TensorView view = destination;
+        view.data = static_cast<std::byte*>(source.data) + part * destination.bytes();
+        return view;
+      };
+      Plan plan{.label = label,
+                .destination = destination,
+                .arrival = Arrival::reduced,
+                .own = part_of(rank())};
+      exchange_parts(plan, MessageKind::reduce_scatter, stream, part_of);
+      enqueue(std::move(plan), reduce_scatter_op, std::array{destination, source}, stream);
     });
   }
 
   void broadcast(const TensorView& tensor, int root, Stream& stream, std::string label) override {
     core_->call("broadcast", label, [&] {
       if (root < 0 || root >= size()) throw_no_such_rank(root, "broadcast");
-      Plan plan{.label = label, .source = tensor, .destination = tensor};
+      Plan plan{.label = label, .destination = tensor};
       const std::uint64_t capture = core_->capture_number(state_of(stream));
       if (root == rank()) {
         for (int peer = 0; peer < size(); ++peer) {
@@ -288,6 +321,30 @@ class GlooCommunicator : public Communicator {
     if (peer < 0 || peer >= size() || peer == rank()) throw_no_such_rank(peer, call);
   }
 
+  /// So many destinations are as large as so many sources.
+  static void require_sizes(const TensorView& destination, const TensorView& source,
+                            std::int64_t destinations, std::int64_t sources,
+                            const std::string& label) {
+    if (destination.bytes() * destinations == source.bytes() * sources &&
+        destination.dtype == source.dtype) {
+      return;
+    }
+    throw DeviceError(
+        ErrorCategory::communicator_invalid_usage, "collective",
+        fmt::format("'{}': source and destination do not fit in size or type", label));
+  }
+
+  /// Plans a message of every rank to every other one: `part_for(peer)` is what a peer is sent.
+  template <typename PartFor>
+  void exchange_parts(Plan& plan, MessageKind kind, Stream& stream, const PartFor& part_for) {
+    const std::uint64_t capture = core_->capture_number(state_of(stream));
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      plan.sends.push_back(outgoing(capture, peer, kind, part_for(peer), plan.reduce));
+      plan.receives.push_back(incoming(capture, peer, kind, plan.own, plan.reduce));
+    }
+  }
+
   static MessageHeader header(MessageKind kind, const TensorView& tensor, ReduceOp op,
                               std::uint64_t sequence) {
     return {.kind = kind,
@@ -298,7 +355,7 @@ class GlooCommunicator : public Communicator {
   }
   MessagePart outgoing(std::uint64_t capture, int peer, MessageKind kind, const TensorView& tensor,
                        ReduceOp op = ReduceOp::sum) {
-    return {peer, header(kind, tensor, op, numbers_.next_sent(capture, peer))};
+    return {peer, header(kind, tensor, op, numbers_.next_sent(capture, peer)), tensor.data};
   }
   MessagePart incoming(std::uint64_t capture, int peer, MessageKind kind, const TensorView& tensor,
                        ReduceOp op = ReduceOp::sum) {

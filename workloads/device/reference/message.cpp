@@ -13,8 +13,8 @@
 namespace cgconform::workloads::reference {
 namespace {
 
-constexpr std::array<std::string_view, 5> kind_names{"send", "all_reduce", "broadcast", "exchange",
-                                                     "goodbye"};
+constexpr std::array<std::string_view, 7> kind_names{
+    "send", "all_reduce", "broadcast", "all_gather", "reduce_scatter", "exchange", "goodbye"};
 constexpr std::array<std::string_view, 3> reduce_names{"sum", "max", "min"};
 
 /// How elements are stored and what they are computed in.

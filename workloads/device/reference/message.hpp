@@ -12,7 +12,15 @@
 namespace cgconform::workloads::reference {
 
 /// What a message belongs to. `exchange` and `goodbye` are the host's and the transport's own.
-enum class MessageKind : std::uint8_t { send, all_reduce, broadcast, exchange, goodbye };
+enum class MessageKind : std::uint8_t {
+  send,
+  all_reduce,
+  broadcast,
+  all_gather,
+  reduce_scatter,
+  exchange,
+  goodbye,
+};
 std::string_view message_kind_name(MessageKind kind);
 
 /// Sent before every payload. A receiver compares it with what its own call expects, so that ranks

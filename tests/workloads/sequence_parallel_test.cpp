@@ -1,0 +1,113 @@
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/workloads/sharded_results.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+using matrix::CudaGraphImpl;
+using matrix::RecomputeModule;
+
+struct Layout {
+  std::int32_t parts = 2;
+  std::int32_t replicas = 1;
+  std::int32_t stages = 1;
+  std::int32_t chunks = 1;
+};
+
+matrix::Cell cell_of(const Layout& layout, CudaGraphImpl impl = CudaGraphImpl::none) {
+  matrix::Cell cell = testing::small_cell(impl);
+  cell.config.sequence_parallel = true;
+  cell.config.num_attention_heads = 4;
+  cell.config.num_layers = 2 * layout.stages;
+  cell.config.seq_length = 4;
+  cell.config.num_microbatches = 2;
+  cell.config.tensor_model_parallel_size = layout.parts;
+  cell.config.data_parallel_size = layout.replicas;
+  cell.config.pipeline_model_parallel_size = layout.stages;
+  if (layout.chunks > 1) cell.config.virtual_pipeline_model_parallel_size = layout.chunks;
+  cell.shape.steps = 3;
+  return cell;
+}
+
+matrix::Cell packed(matrix::Cell cell) {
+  cell.config.sequence_packing = matrix::SequencePacking::offline;
+  cell.config.pad_to_max_length = true;
+  cell.config.pad_cu_seqlens = true;
+  return cell;
+}
+
+TEST(SequenceParallel, GivesTheLossesAndGradientsOfOneRank) {
+  testing::expect_results_of_one_rank(cell_of({.parts = 2}));
+  testing::expect_results_of_one_rank(cell_of({.parts = 4}));
+}
+
+TEST(SequenceParallel, GivesThemInProductsWithReplicasAndStages) {
+  testing::expect_results_of_one_rank(cell_of({.parts = 2, .replicas = 2}));
+  testing::expect_results_of_one_rank(cell_of({.parts = 2, .stages = 2, .chunks = 2}));
+}
+
+TEST(SequenceParallel, GivesThemWherePackedSequencesCrossTheBordersOfShares) {
+  testing::expect_results_of_one_rank(packed(cell_of({.parts = 4})));
+}
+
+TEST(SequenceParallel, DropsOtherHiddenStatesOnEachRank) {
+  const auto ranks = testing::run_ranks(cell_of({}), {.instrumented = true});
+  std::size_t different = 0;
+  for (const auto& [key, mask] : ranks[0].bytes) {
+    const bool hidden = std::get<5>(key) == "dropout_mask:mlp.dropout";
+    if (hidden && ranks[1].bytes.at(key) != mask) ++different;
+  }
+  EXPECT_GT(different, 0U);
+}
+
+TEST(SequenceParallel, NeedsRowsThatHaveEqualShares) {
+  matrix::Cell cell = cell_of({.parts = 4});
+  cell.config.micro_batch_size = 1;
+  cell.config.seq_length = 6;
+  EXPECT_NE(testing::run_ranks(cell, {}).at(0).record.error.find("seq_length 6"),
+            std::string::npos);
+}
+
+struct GraphCase {
+  const char* name;
+  CudaGraphImpl impl;
+  Layout layout;
+  bool recomputes = false;
+  bool delays = false;  ///< gradients of weights
+};
+
+class SequenceParallelGraphs : public ::testing::TestWithParam<GraphCase> {};
+
+TEST_P(SequenceParallelGraphs, EqualEagerAndHoldGathersAndScatters) {
+  matrix::Cell cell = cell_of(GetParam().layout, GetParam().impl);
+  if (GetParam().recomputes) {
+    cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
+    cell.config.recompute_modules = {RecomputeModule::mlp, RecomputeModule::layernorm};
+  }
+  cell.config.delay_wgrad_compute = GetParam().delays;
+  for (const testing::RankLeg& leg : testing::expect_graphs_equal_eager(cell)) {
+    EXPECT_GT(testing::nodes_that_run(leg.record, "all_gather"), 0U);
+    EXPECT_GT(testing::nodes_that_run(leg.record, "reduce_scatter"), 0U);
+    // Of the norms' gradients, where the whole iteration is captured.
+    EXPECT_EQ(testing::nodes_that_run(leg.record, "all_reduce") > 0,
+              GetParam().impl == CudaGraphImpl::full_iteration);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, SequenceParallelGraphs,
+    ::testing::Values(GraphCase{"local", CudaGraphImpl::local, {}},
+                      GraphCase{"local_recompute", CudaGraphImpl::local, {}, true},
+                      GraphCase{"callables", CudaGraphImpl::transformer_engine, {.stages = 2}},
+                      GraphCase{
+                          "callables_delayed", CudaGraphImpl::transformer_engine, {}, false, true},
+                      GraphCase{"full_iteration", CudaGraphImpl::full_iteration, {.replicas = 2}}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace cgconform::workloads
