@@ -67,9 +67,9 @@ TEST_F(TrainingLegs, ValidationLeavesTheTrainingAsItIs) {
 
 TEST_F(TrainingLegs, WhatIsNotBuiltIsAnErrorInTheRecord) {
   matrix::Cell cell = small_cell();
-  cell.config.use_distributed_optimizer = true;
+  cell.config.overlap_moe_expert_parallel_comm = true;
   const LegRecord record = run(cell, eager);
-  EXPECT_NE(record.error.find("distributed optimizer"), std::string::npos) << record.error;
+  EXPECT_NE(record.error.find("expert-parallel overlap"), std::string::npos) << record.error;
   EXPECT_EQ(record.error_phase, Phase::setup);
 }
 
