@@ -60,6 +60,7 @@ Cell gathering(Cell cell) {
   cell.config.use_distributed_optimizer = true;
   cell.config.overlap_param_gather = true;
   cell.config.num_microbatches = 1;
+  cell.shape.eval_interval = 0;
   cell.shape.bucket_size = 2048;
   return cell;
 }
