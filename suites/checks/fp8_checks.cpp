@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "matrix/layer_modules.hpp"
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/coverage_plan.hpp"
@@ -27,8 +28,6 @@ using workloads::Observation;
 constexpr std::string_view magnitudes_name = "fp8 amax";
 constexpr std::string_view updates_name = "fp8 updates";
 constexpr std::string_view refreshes_name = "fp8 weight refreshes";
-/// Queries, keys and values together, the projection, and the two of the MLP.
-constexpr std::int32_t linears_a_layer = 4;
 
 CheckResult wrong(std::string detail) {
   return {.verdict = Verdict::fail_fp8_state, .detail = std::move(detail)};
@@ -174,12 +173,31 @@ CheckResult judge_fp8_updates(JudgeContext& context) {
   return judge_counter(context, updates_name, [](std::int32_t /*step*/) { return 1.0; });
 }
 
+namespace {
+
+/// Of attention: queries, keys and values together, or two ways down to latents and two up again,
+/// and the projection; both of the MLP; of Mamba gate, values, steps and the projection.
+std::int32_t quantised_weights_of_layer(const matrix::TrainingConfig& config, std::int32_t layer) {
+  using matrix::CudaGraphModule;
+  const matrix::CudaGraphScope modules = matrix::modules_of_layer(config, layer);
+  std::int32_t weights = 0;
+  if (modules.contains(CudaGraphModule::attn)) weights += config.multi_latent_attention ? 5 : 2;
+  if (modules.contains(CudaGraphModule::mlp)) weights += 2;
+  if (modules.contains(CudaGraphModule::mamba)) weights += 4;
+  return weights;
+}
+
+}  // namespace
+
 CheckResult judge_weight_refreshes(JudgeContext& context) {
-  std::int32_t layers = 0;
-  for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) layers += span.count;
-  return judge_counter(context, refreshes_name, [layers](std::int32_t /*step*/) {
-    return static_cast<double>(layers * linears_a_layer);
-  });
+  std::int32_t weights = 0;
+  for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) {
+    for (std::int32_t layer = span.first; layer < span.first + span.count; ++layer) {
+      weights += quantised_weights_of_layer(context.cell.config, layer);
+    }
+  }
+  return judge_counter(context, refreshes_name,
+                       [weights](std::int32_t /*step*/) { return static_cast<double>(weights); });
 }
 
 }  // namespace cgconform::suites::checks
