@@ -159,9 +159,13 @@ RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
     if (failure && result.verdict == Verdict::fail_coverage) return;
     report.checks.push_back(std::move(result));
   };
-  const bool without_graphs = captures_elsewhere_only(cell, report.rank);
+  const auto has_none = [&, none = captures_elsewhere_only(cell, report.rank),
+                         none_of_layers = captures_elsewhere_only(
+                             cell, report.rank, GraphsOf::layers)](std::optional<GraphsOf> judged) {
+    return judged && (*judged == GraphsOf::layers ? none_of_layers : none);
+  };
   for (const CheckDefinition* check : plan.checks) {
-    if (without_graphs && check->judges_graphs) {
+    if (has_none(check->judges_graphs)) {
       add({.check_id = std::string(check->id),
            .verdict = Verdict::skip,
            .detail = "the rank's stage has no layer in the scope of graphs"});

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "matrix/cell.hpp"
 #include "suites/check_catalogue.hpp"
 #include "suites/child_program.hpp"
+#include "suites/coverage_plan.hpp"
 #include "suites/result_record.hpp"
 #include "workloads/training/leg_request.hpp"
 
@@ -81,8 +83,8 @@ struct CheckDefinition {
   bool exclusive_gang = false;
   /// True where the judge can say something about a leg that ended early.
   bool judges_partial_legs = false;
-  /// True where the judge speaks of graphs: it has nothing to say on a rank that is to have none.
-  bool judges_graphs = false;
+  /// The graphs that the judge speaks of: it has nothing to say on a rank that is to have none.
+  std::optional<GraphsOf> judges_graphs{};
   bool (*applies)(const matrix::Cell& cell) = nullptr;
   std::vector<workloads::LegRequest> (*legs)(const matrix::Cell& cell) = nullptr;
   CheckResult (*judge)(JudgeContext& context) = nullptr;

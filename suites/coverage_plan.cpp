@@ -419,8 +419,13 @@ CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
   }
 }
 
-bool captures_elsewhere_only(const matrix::Cell& cell, int rank) {
-  const auto captures = [&](int asked) { return !plan_coverage(cell, asked).graphs.empty(); };
+bool captures_elsewhere_only(const matrix::Cell& cell, int rank, GraphsOf graphs) {
+  const auto captures = [&](int asked) {
+    const CoveragePlan plan = plan_coverage(cell, asked);
+    return std::any_of(plan.graphs.begin(), plan.graphs.end(), [&](const PlannedGraph& graph) {
+      return graphs == GraphsOf::anything || graph.layer >= 0;
+    });
+  };
   if (cell.config.cuda_graph_impl == CudaGraphImpl::none || captures(rank)) return false;
   for (int other = 0; other < cell.ranks(); ++other) {
     if (captures(other)) return true;

@@ -93,9 +93,13 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 /// InternalError for implementations that are not built.
 CoveragePlan plan_coverage(const matrix::Cell& cell, int rank);
 
-/// True where the rank captures nothing, as its stage has no layer in scope, and another one of the
-/// gang captures something.
-bool captures_elsewhere_only(const matrix::Cell& cell, int rank);
+/// Graphs of whatever kind, or of layers alone: not of whole iterations or of the optimizer.
+enum class GraphsOf : std::uint8_t { anything, layers };
+
+/// True where the rank is to have no such graph, as its stage has no layer in scope, and another
+/// one of the gang is to have some.
+bool captures_elsewhere_only(const matrix::Cell& cell, int rank,
+                             GraphsOf graphs = GraphsOf::anything);
 
 /// `step 2 micro-batch 1 layer 0 backward` in messages.
 std::string execution_text(const PlannedExecution& execution);

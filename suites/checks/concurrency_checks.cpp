@@ -44,7 +44,7 @@ std::span<const CheckDefinition> concurrency_checks() {
       CheckDefinition{.id = "CCY-02",
                       .failure = Verdict::fail_missing_edge,
                       .judges_partial_legs = true,
-                      .judges_graphs = true,
+                      .judges_graphs = GraphsOf::anything,
                       .applies = graph_cells,
                       .legs = graph_legs,
                       .judge = judge_edges},

@@ -287,7 +287,8 @@ CheckResult judge_partial_capture(JudgeContext& context) {
     for (const GraphRecord& graph : context.legs.record(request).graphs) {
       if (graph.layer >= 0) captured.insert(graph.layer);
     }
-    if (captured.empty() || captured != planned) {
+    const bool may_be_none = captures_elsewhere_only(context.cell, context.rank, GraphsOf::layers);
+    if (captured != planned || (captured.empty() && !may_be_none)) {
       return fail(Verdict::fail_coverage, request,
                   fmt::format("layers {} have graphs, the cell asks for {}",
                               fmt::join(captured, " "), fmt::join(planned, " ")));

@@ -183,7 +183,7 @@ std::span<const CheckDefinition> tooling_checks() {
   static constexpr std::array table{
       CheckDefinition{.id = "TLG-01",
                       .failure = Verdict::fail_coverage,
-                      .judges_graphs = true,
+                      .judges_graphs = GraphsOf::anything,
                       .applies = graph_cells,
                       .legs = dumped_legs,
                       .judge = judge_dumps},

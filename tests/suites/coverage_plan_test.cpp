@@ -259,6 +259,11 @@ TEST(CoveragePlan, TellsRanksThatCaptureNothingWhileOthersDo) {
   cell.config.pipeline_model_parallel_size = 2;
   EXPECT_FALSE(captures_elsewhere_only(cell, 0)) << "layer 1 is attention";
   EXPECT_TRUE(captures_elsewhere_only(cell, 1));
+  cell.config.optimizer_cuda_graph = true;
+  EXPECT_FALSE(captures_elsewhere_only(cell, 1)) << "the optimizer's step";
+  EXPECT_TRUE(captures_elsewhere_only(cell, 1, GraphsOf::layers));
+  EXPECT_FALSE(captures_elsewhere_only(cell, 0, GraphsOf::layers));
+  cell.config.optimizer_cuda_graph = false;
   cell.config.cuda_graph_scope = {};
   EXPECT_FALSE(captures_elsewhere_only(cell, 1));
   cell.config.cuda_graph_scope = {CudaGraphModule::moe};

@@ -186,13 +186,24 @@ TEST(SelftestControls, ACellWhoseScopeSelectsNoLayerNeverPasses) {
   EXPECT_EQ(result.verdict, Verdict::fail_coverage) << result.reason;
 }
 
+const matrix::Cell& cell_named(std::string_view name) {
+  const auto& cells = selftest_cells();
+  const auto found = std::find_if(cells.begin(), cells.end(),
+                                  [&](const SelftestCell& cell) { return cell.name == name; });
+  if (found == cells.end()) throw InternalError("no such cell");
+  return found->cell;
+}
+
+/// Verdicts of a rank, by check.
+std::map<std::string, Verdict> verdicts_of(const RankReport& report) {
+  std::map<std::string, Verdict> verdicts;
+  for (const CheckResult& check : report.checks) verdicts[check.check_id] = check.verdict;
+  return verdicts;
+}
+
 TEST(SelftestControls, EightBitsPassInEveryKindOfModelThatHasThem) {
-  const auto cells = selftest_cells();
-  const auto fp8 = std::find_if(cells.begin(), cells.end(),
-                                [](const SelftestCell& cell) { return cell.name == "fp8"; });
-  ASSERT_NE(fp8, cells.end());
   for (const bool hybrid : {false, true}) {
-    matrix::Cell cell = fp8->cell;
+    matrix::Cell cell = cell_named("fp8");
     cell.config.multi_latent_attention = true;
     cell.config.is_hybrid_model = hybrid;
     if (hybrid) cell.config.num_layers = 4;
@@ -202,11 +213,7 @@ TEST(SelftestControls, EightBitsPassInEveryKindOfModelThatHasThem) {
 }
 
 TEST(SelftestControls, AStageWithoutALayerInScopeIsJudgedByWhatItRunsEagerly) {
-  const auto cells = selftest_cells();
-  const auto hybrid = std::find_if(cells.begin(), cells.end(),
-                                   [](const SelftestCell& cell) { return cell.name == "hybrid"; });
-  ASSERT_NE(hybrid, cells.end());
-  matrix::Cell cell = hybrid->cell;
+  matrix::Cell cell = cell_named("hybrid");
   cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
   cell.config.pipeline_model_parallel_size = 2;
   const CellResult result = run_in_process({.cell = cell});
@@ -214,11 +221,32 @@ TEST(SelftestControls, AStageWithoutALayerInScopeIsJudgedByWhatItRunsEagerly) {
   ASSERT_EQ(result.ranks.size(), 2U);
   EXPECT_EQ(result.ranks[0].captures, 0U) << "a Mamba layer";
   EXPECT_GT(result.ranks[1].captures, 0U);
-  std::map<std::string, Verdict> verdicts;
-  for (const CheckResult& check : result.ranks[0].checks) verdicts[check.check_id] = check.verdict;
+  const auto verdicts = verdicts_of(result.ranks[0]);
   EXPECT_EQ(verdicts.at("TLG-01"), Verdict::skip);
   EXPECT_EQ(verdicts.at("TLG-03"), Verdict::pass);
   EXPECT_EQ(verdicts.at("NUM-01"), Verdict::pass);
+}
+
+TEST(SelftestControls, AStageWhoseOptimizerAloneIsAGraphIsJudgedByIt) {
+  matrix::Cell cell = cell_named("hybrid");
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::attn};
+  cell.config.pipeline_model_parallel_size = 2;
+  cell.config.optimizer_cuda_graph = true;
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.check_id << ": " << result.reason;
+  EXPECT_GT(result.ranks.at(0).captures, 0U);
+  const auto verdicts = verdicts_of(result.ranks.at(0));
+  EXPECT_EQ(verdicts.at("TLG-01"), Verdict::pass);
+  EXPECT_EQ(verdicts.at("CON-17"), Verdict::skip);
+}
+
+TEST(SelftestControls, GraphsOfTheLastLayerLeaveTheFirstStageWithout) {
+  matrix::Cell cell = cell_named("transformer-engine-pipeline");
+  cell.shape.graphed_layers = matrix::GraphedLayers::last;
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.check_id << ": " << result.reason;
+  EXPECT_EQ(result.ranks.at(0).captures, 0U);
+  EXPECT_EQ(verdicts_of(result.ranks.at(0)).at("NUM-24"), Verdict::pass);
 }
 
 TEST(SelftestFaults, AnUnmappedTemporaryKillsTheProcess) {
