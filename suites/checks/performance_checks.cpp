@@ -124,7 +124,7 @@ std::span<const CheckDefinition> performance_checks() {
   static constexpr std::array table{
       CheckDefinition{.id = "PRF-04",
                       .failure = Verdict::fail_perf,
-                      .judges_graphs = GraphsOf::anything,
+                      .judges_graphs = GraphsOf::layers,
                       .applies = graph_cells,
                       .legs = legs_with_times,
                       .judge = judge_times_apart},

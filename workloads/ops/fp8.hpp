@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "workloads/device/eight_bit.hpp"
 #include "workloads/device/stream.hpp"
@@ -34,6 +35,10 @@ struct UpdateScalesParams {
 /// Floats from one reciprocal of a scale to the next: cuBLASLt (13.0 on an H200) takes the factor
 /// of an operand from a multiple of 16 bytes alone, and says not_supported else.
 inline constexpr std::int64_t descale_stride = 4;
+
+/// Of a device's measurements: products in 8 bits that its own units have done. Missing where it
+/// has no such units.
+inline constexpr std::string_view fp8_products_figure = "fp8_products_of_units";
 
 /// What delayed scaling keeps of a number of tensors, in device memory.
 struct ScalingView {

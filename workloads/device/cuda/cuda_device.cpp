@@ -79,6 +79,28 @@ DeviceProperties query_properties(int ordinal) {
   return properties;
 }
 
+/// What growth of memory is judged by.
+enum class MemoryFigure : std::uint8_t {
+  of_process,  ///< all that the driver holds for this process
+  of_device,   ///< of all programs that use the GPU
+  of_blocks,   ///< what this program allocates by itself
+};
+
+/// Chosen once: samples of two figures are no series. NVML's is trusted where it is seen to grow
+/// with an allocation; it may not know this process by its number, as in some containers.
+MemoryFigure choose_memory_figure(const NvmlDevice& nvml, bool shared) {
+  constexpr std::int64_t probe_bytes = std::int64_t{64} << 20;
+  const std::int64_t before = nvml.bytes_of_this_process();
+  void* block = nullptr;
+  if (before >= 0 && cudaMalloc(&block, probe_bytes) == cudaSuccess) {
+    const std::int64_t after = nvml.bytes_of_this_process();
+    CGCONFORM_CUDA_TRY(cudaFree(block));
+    if (after - before >= probe_bytes) return MemoryFigure::of_process;
+  }
+  static_cast<void>(cudaGetLastError());
+  return shared ? MemoryFigure::of_blocks : MemoryFigure::of_device;
+}
+
 class CudaDevice final : public Device, public SegmentSources {
  public:
   explicit CudaDevice(const CudaDeviceOptions& options)
@@ -91,6 +113,7 @@ class CudaDevice final : public Device, public SegmentSources {
     properties_ = query_properties(options.ordinal);
     properties_.host_cores = bind_near_pci_device(properties_.pci_bus_id);
     nvml_ = std::make_unique<NvmlDevice>(properties_.uuid);
+    memory_figure_ = choose_memory_figure(*nvml_, shared_);
     source_ = std::make_unique<PlainSegmentSource>();
     algorithms_ = std::make_shared<GemmAlgorithms>();
     legacy_ = std::make_unique<CudaStream>(state_, algorithms_, LegacyStream{});
@@ -140,9 +163,6 @@ class CudaDevice final : public Device, public SegmentSources {
   void reset_counters() override { state_->reset_counters(); }
   ResourceUse resource_use() const override {
     ResourceUse use = state_->live_objects().use();
-    std::size_t free = 0;
-    std::size_t total = 0;
-    CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
     use.segment_bytes = source_->bytes_in_use();
     if (mapped_chunks_) use.segment_bytes += mapped_chunks_->bytes_in_use();
     if (stream_ordered_) use.segment_bytes += stream_ordered_->bytes_in_use();
@@ -150,14 +170,7 @@ class CudaDevice final : public Device, public SegmentSources {
     CGCONFORM_CUDA_TRY(
         cudaDeviceGetGraphMemAttribute(ordinal_, cudaGraphMemAttrReservedMemCurrent, &reserved));
     use.graph_bytes = static_cast<std::int64_t>(reserved);
-    use.used_bytes = static_cast<std::int64_t>(total - free);
-    // Other programs may use the GPU, too, known to this run or not.
-    const std::int64_t own = nvml_->bytes_of_this_process();
-    if (own >= 0) {
-      use.used_bytes = own;
-    } else if (shared_) {
-      use.used_bytes = use.segment_bytes + use.graph_bytes;
-    }
+    use.used_bytes = used_bytes(use);
     return use;
   }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
@@ -192,8 +205,13 @@ class CudaDevice final : public Device, public SegmentSources {
       if (value >= 0.0) figures[name] = value;
     };
     add("gpu_used_bytes", static_cast<double>(state.used_bytes));
-    // Where it is missing on a shared GPU, growth is judged by what this program allocates alone.
-    add("gpu_process_bytes", static_cast<double>(nvml_->bytes_of_this_process()));
+    // Missing where growth is judged by another figure.
+    if (memory_figure_ == MemoryFigure::of_process) {
+      add("gpu_process_bytes", static_cast<double>(nvml_->bytes_of_this_process()));
+    }
+    if (algorithms_->multiplies_fp8()) {
+      add(fp8_products_figure.data(), static_cast<double>(algorithms_->fp8_products()));
+    }
     add("gpu_sm_megahertz", state.sm_megahertz);
     add("gpu_memory_megahertz", state.memory_megahertz);
     add("gpu_temperature_celsius", state.temperature_celsius);
@@ -202,6 +220,21 @@ class CudaDevice final : public Device, public SegmentSources {
   void set_replay_seed(std::uint64_t /*seed*/) override {}
 
  private:
+  std::int64_t used_bytes(const ResourceUse& use) const {
+    switch (memory_figure_) {
+      case MemoryFigure::of_process:
+        return nvml_->bytes_of_this_process();
+      case MemoryFigure::of_device: {
+        std::size_t free = 0;
+        std::size_t total = 0;
+        CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
+        return static_cast<std::int64_t>(total - free);
+      }
+      case MemoryFigure::of_blocks:
+        break;
+    }
+    return use.segment_bytes + use.graph_bytes;
+  }
   ExpandableSegmentSource& mapped_chunks() {
     if (!mapped_chunks_) {
       mapped_chunks_ =
@@ -216,6 +249,7 @@ class CudaDevice final : public Device, public SegmentSources {
   std::unique_ptr<NvmlDevice> nvml_;
   int ordinal_;
   bool shared_;
+  MemoryFigure memory_figure_ = MemoryFigure::of_device;
   std::int64_t chunk_bytes_;
   std::unique_ptr<SegmentSource> source_;
   std::unique_ptr<ExpandableSegmentSource> mapped_chunks_;

@@ -373,6 +373,7 @@ bool GemmEngine::multiply(const Fp8GemmParams& params, const Fp8Operands& operan
   const float alpha = 1.0F;
   const float beta = accumulates ? 1.0F : 0.0F;
   launch(plan, &alpha, &beta, {.c = operands.c, .a = operands.a, .b = operands.b}, stream);
+  ++algorithms_->fp8_products_;
   return true;
 }
 

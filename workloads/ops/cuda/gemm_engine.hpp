@@ -46,6 +46,11 @@ class GemmAlgorithms {
   GemmAlgorithms(const GemmAlgorithms&) = delete;
   GemmAlgorithms& operator=(const GemmAlgorithms&) = delete;
 
+  /// True where the device has units for products in 8 bits.
+  bool multiplies_fp8() const { return multiplies_fp8_; }
+  /// Products in 8 bits that cuBLASLt has done; the others were left to a plain kernel.
+  std::uint64_t fp8_products() const { return fp8_products_; }
+
  private:
   friend class GemmEngine;
   struct Key {
@@ -71,13 +76,13 @@ class GemmAlgorithms {
   };
 
   Plan& plan(const Key& key, const ScalePointers& scales);
-  bool multiplies_fp8() const { return multiplies_fp8_; }
   void* take_workspace();
   /// Work that uses it must have ended.
   void give_back(void* workspace) { idle_workspaces_.push_back(workspace); }
 
   cublasLtHandle_t handle_ = nullptr;
-  bool multiplies_fp8_ = false;  ///< the device has tensor cores for 8-bit floats
+  bool multiplies_fp8_ = false;
+  std::uint64_t fp8_products_ = 0;
   std::unordered_map<Key, std::unique_ptr<Plan>, KeyHash> plans_;
   std::vector<void*> idle_workspaces_;  ///< of streams that are gone
 };
