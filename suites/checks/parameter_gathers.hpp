@@ -9,9 +9,10 @@ namespace cgconform::suites::checks {
 /// the forward runs.
 bool graph_cells_that_gather(const matrix::Cell& cell);
 
-/// COM-30: graphs of iterations hold the gather of every bucket, graphs of layers hold none. Beside
-/// these every bucket is gathered as often as in eager steps, and before a replay reads it. All
-/// tensors equal eager.
+/// COM-30: the buckets hold each parameter of the rank's stage once. In each schedule call after
+/// the first step, validation included, every bucket is gathered once, before a layer reads it;
+/// graphs of iterations hold the gather of every bucket, graphs of layers hold none. All tensors
+/// equal eager. What is due follows from the cell, without the code that gathers.
 CheckResult judge_parameter_gathers(JudgeContext& context);
 
 }  // namespace cgconform::suites::checks
