@@ -66,6 +66,11 @@ std::vector<matrix::Cell> models() {
   return cells;
 }
 
+matrix::Cell quantised(matrix::Cell cell) {
+  cell.config.fp8 = matrix::Fp8Format::hybrid;
+  return cell;
+}
+
 std::vector<std::string> wgrads_of_step(const LegRecord& record, std::int32_t step) {
   std::vector<std::string> texts;
   for (const ExecutionRecord& execution : record.executions) {
@@ -144,6 +149,21 @@ TEST_F(DelayedWgradLegs, AreCapturedWithTheIteration) {
   EXPECT_TRUE(std::any_of(nodes.begin(), nodes.end(), [](const GraphNode& node) {
     return node.label.find("weight backward") != std::string::npos;
   }));
+}
+
+TEST_F(DelayedWgradLegs, ReadWhatQuantisedLayersWithBiasesHaveLeft) {
+  for (const CudaGraphImpl impl :
+       {CudaGraphImpl::none, CudaGraphImpl::transformer_engine, CudaGraphImpl::full_iteration}) {
+    const matrix::Cell cell = quantised(delayed_cell(impl));
+    ASSERT_TRUE(cell.config.add_bias_linear);
+    const LegRecord record =
+        run(cell, impl == CudaGraphImpl::none ? instrumented_eager : instrumented_graph);
+    ASSERT_EQ(record.error, "");
+    EXPECT_THAT(differences(bytes_of(run(fused(cell), instrumented_eager), device()),
+                            bytes_of(record, device()), false),
+                IsEmpty());
+    expect_no_findings(record);
+  }
 }
 
 TEST_F(DelayedWgradLegs, ThatAreLeftOutOrAddedTwiceGiveOtherGradients) {

@@ -1,3 +1,6 @@
+#include <cstdint>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "workloads/device/device.hpp"
@@ -40,6 +43,30 @@ TEST_F(RecorderTest, SeesThatACaptureRanNothing) {
   EXPECT_FALSE(recorder_.has_run(slots_));
   graph->instantiate()->launch(*stream_);
   EXPECT_TRUE(recorder_.has_run(slots_));
+}
+
+TEST_F(RecorderTest, PairsAUseWithTheProductionBeforeIt) {
+  for (const std::uint8_t value : {std::uint8_t{1}, std::uint8_t{2}}) {
+    stream_->fill(value_.view(), value, "value");
+    for (const SlotMoment moment : {SlotMoment::production, SlotMoment::use}) {
+      recorder_.hash(SlotKind::output, moment, {.tensor = "value"}, value_.view());
+    }
+  }
+  const std::vector<SlotRecord> slots = recorder_.take_slot_records();
+  ASSERT_EQ(slots.size(), 2U);
+  for (const SlotRecord& slot : slots) EXPECT_EQ(slot.hash_at_production, slot.hash_at_use);
+  EXPECT_NE(slots[0].hash_at_use, slots[1].hash_at_use);
+}
+
+TEST_F(RecorderTest, TakesTheLastOfAGradientThatGrows) {
+  for (const std::uint8_t value : {std::uint8_t{1}, std::uint8_t{2}}) {
+    stream_->fill(value_.view(), value, "value");
+    recorder_.hash(SlotKind::weight_grad, SlotMoment::production, {.tensor = "g"}, value_.view());
+  }
+  recorder_.hash(SlotKind::weight_grad, SlotMoment::use, {.tensor = "g"}, value_.view());
+  const std::vector<SlotRecord> slots = recorder_.take_slot_records();
+  ASSERT_EQ(slots.size(), 1U);
+  EXPECT_EQ(slots[0].hash_at_production, slots[0].hash_at_use);
 }
 
 }  // namespace

@@ -59,12 +59,13 @@ Buffer Linear::multiply_backward(LayerContext& context, const TensorView& grad_o
     bias_grad(context.stream, bias_.main_grad, grad_output,
               op_label(context, name()) + " bias backward");
   } else if (declaration_.bias) {
-    context.delayed->leave({name(), grad_output, x,
-                            [grad_output, grad_of_bias = bias_.main_grad,
-                             of = name() + " bias backward"](LayerContext& later) {
-                              bias_grad(later.stream, grad_of_bias, grad_output,
-                                        op_label(later, of));
-                            }});
+    const std::string of_bias = name() + " bias";
+    context.delayed->leave(
+        {of_bias, grad_output, x,
+         [grad_output, grad_of_bias = bias_.main_grad, of_bias](LayerContext& later) {
+           bias_grad(later.stream, grad_of_bias, grad_output,
+                     op_label(later, of_bias) + " backward");
+         }});
   }
   return fp8_->backward(context, grad_output, x, name());
 }
