@@ -6,6 +6,7 @@
 #include "suites/checks/capture_recovery.hpp"
 #include "suites/checks/communicator_ends.hpp"
 #include "suites/checks/destroy_scenarios.hpp"
+#include "suites/checks/early_return.hpp"
 #include "suites/checks/memory_growth.hpp"
 #include "suites/checks/memory_guards.hpp"
 #include "suites/checks/pool_scenarios.hpp"
@@ -43,6 +44,12 @@ TEST_F(MemoryScenarios, PassOnAHealthyDevice) {
     const CheckResult result = run(scenario);
     EXPECT_EQ(result.verdict, Verdict::pass) << result.detail;
   }
+}
+
+TEST(EarlyReturnCheck, SetsTheTeardownAgainstAnUndisturbedTraining) {
+  EXPECT_EQ(late_teardown(9.0, 0.1), "");
+  EXPECT_EQ(late_teardown(60.0, 20.0), "") << "where everything is slow";
+  EXPECT_THAT(late_teardown(60.0, 0.1), HasSubstr("took 60.0 s, the limit is 11.0 s"));
 }
 
 TEST_F(MemoryScenarios, NameTheRefusalAndTheHarmOfAnotherReplayOrder) {

@@ -1,5 +1,6 @@
 #include "workloads/lifecycle/early_return.hpp"
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -49,6 +50,7 @@ TEST_P(EarlyReturns, EndTheLegAtTheirPointWithWhatWasDoneSoFar) {
                                      {.device = *device_, .seed = 11, .returns_at = point});
     EXPECT_EQ(record.error, early_return_text(point));
     EXPECT_TRUE(record.teardown.done);
+    EXPECT_EQ(record.error_phase, Phase::teardown) << "its time is counted from the return";
     return record.totals;
   };
   EXPECT_EQ(run(ReturnPoint::in_step).captured_nodes, 0U);
@@ -57,6 +59,16 @@ TEST_P(EarlyReturns, EndTheLegAtTheirPointWithWhatWasDoneSoFar) {
   EXPECT_GT(captured.captured_nodes, 0U);
   EXPECT_EQ(captured.graph_launches, 0U);
   EXPECT_EQ(run(ReturnPoint::in_flight).graph_launches, 1U);
+}
+
+TEST_P(EarlyReturns, TakeNoMoreTimeThanTheirTeardown) {
+  EarlyReturnTrial trial(*device_, nullptr, cell_, 11);
+  EXPECT_GT(trial.undisturbed_seconds(), 0.0);
+  const auto start = std::chrono::steady_clock::now();
+  const EarlyReturn result = trial.run(ReturnPoint::in_flight, nullptr);
+  const std::chrono::duration<double> with_training = std::chrono::steady_clock::now() - start;
+  EXPECT_GT(result.seconds, 0.0);
+  EXPECT_LT(result.seconds, with_training.count());
 }
 
 TEST_P(EarlyReturns, ThatForgetAGraphAreSeenToKeepIt) {

@@ -50,6 +50,16 @@ std::string left_behind(const ResourceUse& before, const ResourceUse& now) {
   return surplus.text();
 }
 
+/// The seconds of all phases that `counts` takes.
+template <typename Counts>
+double seconds_of(const LegRecord& record, const Counts& counts) {
+  double milliseconds = 0.0;
+  for (const PhaseTiming& timing : record.timings) {
+    if (counts(timing.phase)) milliseconds += timing.milliseconds;
+  }
+  return milliseconds / 1000.0;
+}
+
 }  // namespace
 
 EarlyReturnTrial::EarlyReturnTrial(Device& device, Communicator* gang, const matrix::Cell& cell,
@@ -58,6 +68,7 @@ EarlyReturnTrial::EarlyReturnTrial(Device& device, Communicator* gang, const mat
   const LegRecord record =
       run_leg(cell, graph_request, {.device = device, .gang = gang, .seed = seed});
   expected_ = results_of(record);
+  undisturbed_seconds_ = seconds_of(record, [](Phase) { return true; });
   trouble_ = record.error;
   if (trouble_.empty() && expected_.empty()) trouble_ = "nothing was observed";
 }
@@ -90,6 +101,7 @@ EarlyReturn EarlyReturnTrial::run(ReturnPoint point, const FaultSwitches* faults
     if (record.error != early_return_text(point)) {
       result.ended = record.error.empty() ? "it ran to its end" : record.error;
     }
+    result.seconds = seconds_of(record, [](Phase phase) { return phase == Phase::teardown; });
     result.kept = kept_by_leg(before, device_.resource_use(), record);
   }
   try {

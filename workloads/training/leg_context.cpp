@@ -22,6 +22,7 @@ LegMemory::~LegMemory() = default;
 
 void LegContext::pass(ReturnPoint point) const {
   if (environment.returns_at != point) return;
+  clock.enter(Phase::teardown);
   throw EarlyReturnError(early_return_text(point));
 }
 

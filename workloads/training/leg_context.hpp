@@ -113,7 +113,7 @@ struct LegContext {
   void agree_on_layer(const LaunchIntent& intent) const {
     if (launches != nullptr) launches->agree_on_layer(intent);
   }
-  /// Throws EarlyReturnError where the leg is to return at this point, which it has come to.
+  /// Where the leg is to return at this point, begins its teardown and throws EarlyReturnError.
   void pass(ReturnPoint point) const;
   bool fault(Fault fault) const { return environment.faults.is_on(fault); }
   bool sabotage(Sabotage sabotage) const { return environment.sabotage == sabotage; }
