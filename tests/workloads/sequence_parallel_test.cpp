@@ -65,12 +65,27 @@ TEST(SequenceParallel, DropsOtherHiddenStatesOnEachRank) {
   EXPECT_GT(different, 0U);
 }
 
-TEST(SequenceParallel, NeedsRowsThatHaveEqualShares) {
+TEST(SequenceParallel, NeedsSequencesThatHaveEqualShares) {
   matrix::Cell cell = cell_of({.parts = 4});
-  cell.config.micro_batch_size = 1;
+  cell.config.micro_batch_size = 2;  // Rows alone would have: 12 of 4.
   cell.config.seq_length = 6;
   EXPECT_NE(testing::run_ranks(cell, {}).at(0).record.error.find("seq_length 6"),
             std::string::npos);
+}
+
+TEST(SequenceParallel, HasStalePaddingInTheBatchesOfIterationsAlone) {
+  const FaultRow& row = fault_row(Fault::f01c_stale_padding_rows);
+  EXPECT_FALSE(row.applies(cell_of({}, CudaGraphImpl::local)));
+  EXPECT_FALSE(row.applies(cell_of({}, CudaGraphImpl::transformer_engine)));
+  const matrix::Cell cell = cell_of({}, CudaGraphImpl::full_iteration);
+  ASSERT_TRUE(row.applies(cell));
+  FaultSwitches faults;
+  faults.turn_on(row.fault);
+  for (const testing::RankLeg& leg :
+       testing::run_ranks(cell, {.kind = LegKind::graph, .instrumented = true}, faults)) {
+    EXPECT_EQ(leg.record.error, "");
+    EXPECT_GT(testing::changed_slots(leg.record, SlotKind::static_input), 0U);
+  }
 }
 
 struct GraphCase {

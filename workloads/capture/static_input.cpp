@@ -39,8 +39,7 @@ void refresh_static_input(LegContext& context, const LayerCall& call, const Stat
   }
   if (input.tensor == "input") {
     if (input.replays >= 1 && context.fault(Fault::f01a_batch_in_new_block)) return;
-    // Shares of rows do not begin where sequences do.
-    if (context.fault(Fault::f01c_stale_padding_rows) && !context.cell.config.sequence_parallel) {
+    if (context.fault(Fault::f01c_stale_padding_rows)) {
       copy_valid_rows(context.stream(), input.slot, given, call);
       return;
     }

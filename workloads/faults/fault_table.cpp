@@ -56,6 +56,12 @@ bool any_graph(const Cell& cell) {
   return full_iteration(cell) || layer_graphs(cell);
 }
 
+/// Graphs whose inputs hold sequences from their first row to their last: the rows that sequence
+/// parallelism gives a rank's layers do not begin where sequences do.
+bool whole_sequences(const Cell& cell) {
+  return full_iteration(cell) || (layer_graphs(cell) && !cell.config.sequence_parallel);
+}
+
 /// Replicas gather parameters beside the forward.
 bool gathering_parameters(const Cell& cell) {
   return any_graph(cell) && cell.config.data_parallel_size > 1 &&
@@ -277,7 +283,7 @@ constexpr std::array table{
     FaultRow{Fault::f01b_optional_input_not_refreshed, "F01b", stale_input,
              "the loss mask, an optional input, is not refreshed on odd steps", full_iteration},
     FaultRow{Fault::f01c_stale_padding_rows, "F01c", stale_input,
-             "the rows of padding keep what the last step had there", any_graph},
+             "the rows of padding keep what the last step had there", whole_sequences},
     FaultRow{
         Fault::f01d_staging_overwritten, "F01d", stale_input,
         "the pinned staging block of a captured upload is overwritten before the copy reads it",

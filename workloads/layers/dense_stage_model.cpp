@@ -55,8 +55,7 @@ TransformerShape layer_shape(const matrix::Cell& cell) {
     throw Error(fmt::format("{} {} is not a multiple of tensor_model_parallel_size {}", name, value,
                             parts));
   }
-  const std::int64_t rows = std::int64_t{config.micro_batch_size} * config.seq_length;
-  if (config.sequence_parallel && rows % parts != 0) {
+  if (config.sequence_parallel && config.seq_length % parts != 0) {
     throw Error(
         fmt::format("seq_length {} is not a multiple of tensor_model_parallel_size {}, by "
                     "which sequence_parallel divides it",
