@@ -185,13 +185,21 @@ TEST(GlooCommunicator, GathersPartsInRankOrderAndLeavesEachRankItsShareOfASum) {
   });
 }
 
-TEST(GlooCommunicator, RefusesToGatherIntoTheWrongSize) {
+TEST(GlooCommunicator, RefusesCollectivesOfTensorsThatDoNotFit) {
   run_ranks(2, [](Rank& rank) {
-    Buffer x = rank.buffer();
-    EXPECT_EQ(category_of([&] {
-                rank.communicator->all_gather(x.view(), x.view(), *rank.stream, "gather");
-              }),
-              ErrorCategory::communicator_invalid_usage);
+    const Buffer x = rank.buffer();
+    const auto expect_refused = [&](const auto& call) {
+      EXPECT_EQ(category_of(call), ErrorCategory::communicator_invalid_usage);
+    };
+    expect_refused(
+        [&] { rank.communicator->all_gather(x.view(), x.view(), *rank.stream, "gather"); });
+    expect_refused(
+        [&] { rank.communicator->reduce_scatter(x.view(), x.view(), *rank.stream, "scatter"); });
+    TensorView ints = x.view();
+    ints.dtype = DType::int32;
+    expect_refused([&] {
+      rank.communicator->all_reduce(ints, x.view(), ReduceOp::sum, *rank.stream, "reduce");
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "workloads/device/collective_sizes.hpp"
 #include "workloads/device/cuda/cuda_error.hpp"
 #include "workloads/device/cuda/cuda_stream.hpp"
 
@@ -181,6 +182,7 @@ void NcclCommunicator::receive(const TensorView& tensor, int peer, Stream& strea
 
 void NcclCommunicator::all_reduce(const TensorView& destination, const TensorView& source,
                                   ReduceOp op, Stream& stream, std::string label) {
+  require_sizes(destination, source, 1, 1, label);
   enqueue("all_reduce", -1,
           {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
           label, [&](cudaStream_t handle) {
@@ -201,6 +203,7 @@ void NcclCommunicator::broadcast(const TensorView& tensor, int root, Stream& str
 
 void NcclCommunicator::all_gather(const TensorView& destination, const TensorView& source,
                                   Stream& stream, std::string label) {
+  require_sizes(destination, source, 1, options_.size, label);
   enqueue("all_gather", -1,
           {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
           label, [&](cudaStream_t handle) {
@@ -211,6 +214,7 @@ void NcclCommunicator::all_gather(const TensorView& destination, const TensorVie
 
 void NcclCommunicator::reduce_scatter(const TensorView& destination, const TensorView& source,
                                       Stream& stream, std::string label) {
+  require_sizes(destination, source, options_.size, 1, label);
   enqueue("reduce_scatter", -1,
           {{"destination", Access::write, destination}, {"source", Access::read, source}}, stream,
           label, [&](cudaStream_t handle) {

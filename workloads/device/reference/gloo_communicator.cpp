@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/device/collective_sizes.hpp"
 #include "workloads/device/reference/communicator_state.hpp"
 #include "workloads/device/reference/reference_stream.hpp"
 
@@ -319,19 +320,6 @@ class GlooCommunicator : public Communicator {
   }
   void require_peer(int peer, std::string_view call) const {
     if (peer < 0 || peer >= size() || peer == rank()) throw_no_such_rank(peer, call);
-  }
-
-  /// So many destinations are as large as so many sources.
-  static void require_sizes(const TensorView& destination, const TensorView& source,
-                            std::int64_t destinations, std::int64_t sources,
-                            const std::string& label) {
-    if (destination.bytes() * destinations == source.bytes() * sources &&
-        destination.dtype == source.dtype) {
-      return;
-    }
-    throw DeviceError(
-        ErrorCategory::communicator_invalid_usage, "collective",
-        fmt::format("'{}': source and destination do not fit in size or type", label));
   }
 
   /// Plans a message of every rank to every other one: `part_for(peer)` is what a peer is sent.
