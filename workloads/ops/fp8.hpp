@@ -32,8 +32,8 @@ struct UpdateScalesParams {
   bool most_recent = false;  ///< the step that ends decides alone, not the largest of the history
 };
 
-/// Floats from one reciprocal of a scale to the next: cuBLASLt (13.0 on an H200) takes the factor
-/// of an operand from a multiple of 16 bytes alone, and says not_supported else.
+/// Floats from one reciprocal of a scale to the next: cuBLASLt takes the pointer to an operand's
+/// scale with an alignment of 16 bytes alone.
 inline constexpr std::int64_t descale_stride = 4;
 
 /// Of a device's measurements: products in 8 bits that its own units have done. Missing where it
