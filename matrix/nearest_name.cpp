@@ -65,7 +65,10 @@ std::string nearest_hint(std::string_view name, std::span<const std::string_view
   if (known.empty()) return {};
   const std::string_view nearest = nearest_name(name, known);
   if (!nearest.empty()) return fmt::format("; the nearest is '{}'", nearest);
-  return fmt::format("; known are {}", fmt::join(known, ", "));
+  constexpr std::size_t most_named = 24;
+  if (known.size() <= most_named) return fmt::format("; known are {}", fmt::join(known, ", "));
+  return fmt::format("; known are {} and {} more", fmt::join(known.first(most_named), ", "),
+                     known.size() - most_named);
 }
 
 }  // namespace cgconform::matrix

@@ -15,6 +15,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> known);
 
 /// `; the nearest is 'NAME'`, or `; known are A, B, C` where none is near: the tail of a message.
+/// Of many names it gives the first, and how many more there are.
 std::string nearest_hint(std::string_view name, std::span<const std::string_view> known);
 
 }  // namespace cgconform::matrix
