@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/leg_equality.hpp"
 #include "suites/coverage_plan.hpp"
 #include "suites/leg_set.hpp"
 #include "suites/pipeline_passes.hpp"
@@ -225,10 +226,6 @@ std::optional<Finding> find_wrong_gather(const JudgeContext& context, const LegR
   return std::nullopt;
 }
 
-CheckResult fail(Verdict verdict, const workloads::LegRequest& leg, std::string_view what) {
-  return {.verdict = verdict, .detail = fmt::format("{} leg: {}", leg_name(leg), what)};
-}
-
 }  // namespace
 
 bool graph_cells_that_gather(const matrix::Cell& cell) {
@@ -237,7 +234,6 @@ bool graph_cells_that_gather(const matrix::Cell& cell) {
 }
 
 CheckResult judge_parameter_gathers(JudgeContext& context) {
-  std::uint64_t tensors = 0;
   std::size_t buckets_seen = 0;
   const bool iterations = captures_iterations(context.cell);
   for (const auto& [expected, actual] : compared_pairs(context.cell)) {
@@ -245,34 +241,26 @@ CheckResult judge_parameter_gathers(JudgeContext& context) {
     const LegRecord& graph = context.legs.record(actual);
     const Buckets buckets = buckets_of(eager);
     if (const auto uncovered = find_uncovered(context, eager, buckets)) {
-      return fail(Verdict::fail_coverage, expected, *uncovered);
+      return failed_leg(Verdict::fail_coverage, expected, *uncovered);
     }
     if (const auto wrong = find_wrong_gather(context, eager, buckets, false)) {
-      return fail(wrong->verdict, expected, wrong->what);
+      return failed_leg(wrong->verdict, expected, wrong->what);
     }
     if (const auto inside = find_gather_in_layer(graph)) {
-      return fail(Verdict::fail_capture, actual, *inside);
+      return failed_leg(Verdict::fail_capture, actual, *inside);
     }
     if (const auto wrong = find_wrong_gather(context, graph, buckets, iterations)) {
-      return fail(wrong->verdict, actual, wrong->what);
+      return failed_leg(wrong->verdict, actual, wrong->what);
     }
-    const LegDifference& difference = context.legs.difference(expected, actual);
-    if (const ObservationOutcome* first = difference.first()) {
-      CheckResult result = fail(Verdict::fail_numeric_mismatch, actual,
-                                fmt::format("{} is not that of the {} leg",
-                                            location_text(first->where), leg_name(expected)));
-      result.divergence = divergence_of(*first);
-      return result;
-    }
-    tensors += difference.outcomes.size();
     buckets_seen = buckets.size();
   }
-  return {.detail = fmt::format(
-              "{} tensors equal eager, with {} buckets of all parameters, each broadcast share by "
-              "share {}; gradients are all-reduced, so no reduce-scatter was looked at, and "
-              "replicas were not compared with each other",
-              tensors, buckets_seen,
-              iterations ? "in the graphs of iterations" : "before the forwards that read it")};
+  return judge_equality(
+      context,
+      fmt::format("with {} buckets of all parameters, each broadcast share by share {}; gradients "
+                  "are all-reduced, so no reduce-scatter was looked at, and replicas were not "
+                  "compared with each other",
+                  buckets_seen,
+                  iterations ? "in the graphs of iterations" : "before the forwards that read it"));
 }
 
 }  // namespace cgconform::suites::checks

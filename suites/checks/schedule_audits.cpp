@@ -14,6 +14,7 @@
 #include "matrix/moe_layers.hpp"
 #include "suites/cell_plan.hpp"
 #include "suites/checks/leg_choice.hpp"
+#include "suites/checks/leg_equality.hpp"
 #include "suites/coverage_plan.hpp"
 #include "suites/graph_topology.hpp"
 #include "suites/layer_parts.hpp"
@@ -31,10 +32,6 @@ using workloads::GraphRecord;
 using workloads::LegRecord;
 using workloads::LegRequest;
 using workloads::NodeKind;
-
-CheckResult fail(Verdict verdict, const LegRequest& leg, std::string_view what) {
-  return {.verdict = verdict, .detail = fmt::format("{} leg: {}", leg_name(leg), what)};
-}
 
 /// Among the ranks that run one layer together: such communication belongs to the layer.
 bool inside_of_layer(const workloads::GraphNode& node) {
@@ -69,31 +66,6 @@ Transfers planned_transfers(const matrix::Cell& cell, int rank) {
     planned.sends += (pass.forward ? ends : begins) ? 0 : 1;
   }
   return planned;
-}
-
-/// The first tensor in which a graph leg differs from its eager leg; `compared` counts the equal.
-std::optional<CheckResult> find_difference(JudgeContext& context, std::uint64_t& compared) {
-  for (const auto& [expected, actual] : compared_pairs(context.cell)) {
-    const LegDifference& difference = context.legs.difference(expected, actual);
-    if (const ObservationOutcome* first = difference.first()) {
-      CheckResult result = fail(Verdict::fail_numeric_mismatch, actual,
-                                fmt::format("{} is not that of the {} leg",
-                                            location_text(first->where), leg_name(expected)));
-      result.divergence = divergence_of(*first);
-      return result;
-    }
-    compared += difference.outcomes.size();
-  }
-  return std::nullopt;
-}
-
-CheckResult judge_equality(JudgeContext& context, std::string_view how) {
-  std::uint64_t compared = 0;
-  if (auto different = find_difference(context, compared)) return *different;
-  if (compared == 0) {
-    return {.verdict = Verdict::fail_coverage, .detail = "no tensor was compared"};
-  }
-  return {.detail = fmt::format("{} tensors equal eager, {}", compared, how)};
 }
 
 /// Micro-batches whose captures a layer must keep apart.
@@ -192,15 +164,16 @@ CheckResult judge_captured_transfers(JudgeContext& context) {
         std::find_if(record.graphs.begin(), record.graphs.end(),
                      [](const GraphRecord& graph) { return graph.name == "iteration training"; });
     if (training == record.graphs.end()) {
-      return fail(Verdict::fail_coverage, request, "no training iteration was captured");
+      return failed_leg(Verdict::fail_coverage, request, "no training iteration was captured");
     }
     const std::int64_t sends = count_nodes(*training, "send");
     const std::int64_t receives = count_nodes(*training, "receive");
     if (sends != planned.sends || receives != planned.receives) {
-      return fail(Verdict::fail_coverage, request,
-                  fmt::format("the graph holds {} sends and {} receives, the schedule has {} and "
-                              "{}",
-                              sends, receives, planned.sends, planned.receives));
+      return failed_leg(
+          Verdict::fail_coverage, request,
+          fmt::format("the graph holds {} sends and {} receives, the schedule has {} and "
+                      "{}",
+                      sends, receives, planned.sends, planned.receives));
     }
   }
   return judge_equality(context, fmt::format("with {} sends and {} receives in the graph",
@@ -214,7 +187,7 @@ CheckResult judge_eager_transfers(JudgeContext& context) {
       if (graph.scope == optimizer_scope) continue;
       for (const auto& node : graph.nodes) {
         if (node.kind != NodeKind::communication || inside_of_layer(node)) continue;
-        return fail(
+        return failed_leg(
             Verdict::fail_coverage, request,
             fmt::format("'{}' holds a {}, which has to stay outside", graph.name, node.op_name));
       }
@@ -228,11 +201,11 @@ CheckResult judge_captured_microbatches(JudgeContext& context) {
   for (const LegRequest& request : graph_legs(context.cell)) {
     const LegRecord& record = context.legs.record(request);
     if (auto wrong = find_wrong_count(context.cell, record)) {
-      return fail(Verdict::fail_coverage, request, *wrong);
+      return failed_leg(Verdict::fail_coverage, request, *wrong);
     }
     auto wrong = find_other_order(record);
     if (!wrong) wrong = find_foreign_write(record);
-    if (wrong) return fail(Verdict::fail_schedule_order, request, *wrong);
+    if (wrong) return failed_leg(Verdict::fail_schedule_order, request, *wrong);
     graphs += record.graphs.size();
   }
   if (graphs == 0) return {.verdict = Verdict::fail_coverage, .detail = "nothing was captured"};
@@ -265,11 +238,12 @@ CheckResult judge_static_inputs(JudgeContext& context) {
       if (graph.forward && graph.layer >= 0) inputs.insert(graph.input);
     }
     if (inputs.contains(nullptr) || inputs.empty()) {
-      return fail(Verdict::fail_coverage, request, "a callable names no static input");
+      return failed_leg(Verdict::fail_coverage, request, "a callable names no static input");
     }
     if (static_cast<std::int64_t>(inputs.size()) != needed) {
-      return fail(Verdict::fail_leak, request,
-                  fmt::format("{} static inputs, {} are needed at once", inputs.size(), needed));
+      return failed_leg(
+          Verdict::fail_leak, request,
+          fmt::format("{} static inputs, {} are needed at once", inputs.size(), needed));
     }
   }
   return {.detail = fmt::format("{} static inputs serve {} callables", needed, callables)};
@@ -289,9 +263,9 @@ CheckResult judge_partial_capture(JudgeContext& context) {
     }
     const bool may_be_none = captures_elsewhere_only(context.cell, context.rank, GraphsOf::layers);
     if (captured != planned || (captured.empty() && !may_be_none)) {
-      return fail(Verdict::fail_coverage, request,
-                  fmt::format("layers {} have graphs, the cell asks for {}",
-                              fmt::join(captured, " "), fmt::join(planned, " ")));
+      return failed_leg(Verdict::fail_coverage, request,
+                        fmt::format("layers {} have graphs, the cell asks for {}",
+                                    fmt::join(captured, " "), fmt::join(planned, " ")));
     }
   }
   return judge_equality(context,
@@ -333,9 +307,10 @@ CheckResult judge_topology(JudgeContext& context) {
                                      parts_of_layer(context.cell, graph.layer), graph.scope},
                                     &graph);
       if (is_new || graph_topology(graph) == graph_topology(*first->second)) continue;
-      return fail(Verdict::fail_nondeterminism, request,
-                  fmt::format("'{}' and '{}' are captures of one body, their topologies differ",
-                              graph.name, first->second->name));
+      return failed_leg(
+          Verdict::fail_nondeterminism, request,
+          fmt::format("'{}' and '{}' are captures of one body, their topologies differ", graph.name,
+                      first->second->name));
     }
   }
   const std::uint64_t topology = leg_topology(context.legs.record(graph_leg()));

@@ -14,26 +14,15 @@ using matrix::CudaGraphModule;
 using matrix::CudaGraphScope;
 using matrix::MoeTokenDispatcherType;
 using matrix::RecomputeModule;
-
-struct Layout {
-  std::int32_t parts = 2;
-  std::int32_t replicas = 1;
-  std::int32_t expert_ranks = 1;
-  std::int32_t stages = 1;
-};
+using testing::Layout;
 
 /// A dense layer and one with experts, a stage.
 matrix::Cell cell_of(const Layout& layout, bool drops, CudaGraphImpl impl = CudaGraphImpl::none,
                      CudaGraphScope scope = {}) {
-  matrix::Cell cell = testing::small_cell(impl);
+  matrix::Cell cell = testing::spread_cell(layout, impl);
   cell.config.cuda_graph_scope = scope;
-  cell.config.num_layers = 2 * layout.stages;
   cell.config.seq_length = 4;
   cell.config.num_microbatches = 2;
-  cell.config.tensor_model_parallel_size = layout.parts;
-  cell.config.data_parallel_size = layout.replicas;
-  cell.config.expert_model_parallel_size = layout.expert_ranks;
-  cell.config.pipeline_model_parallel_size = layout.stages;
   cell.config.num_moe_experts = 4;
   cell.config.moe_layer_freq.every = 2;
   cell.config.moe_token_dispatcher_type = MoeTokenDispatcherType::alltoall;

@@ -11,25 +11,14 @@ namespace {
 
 using matrix::CudaGraphImpl;
 using matrix::RecomputeModule;
-
-struct Layout {
-  std::int32_t parts = 2;
-  std::int32_t replicas = 1;
-  std::int32_t stages = 1;
-  std::int32_t chunks = 1;
-};
+using testing::Layout;
 
 matrix::Cell cell_of(const Layout& layout, CudaGraphImpl impl = CudaGraphImpl::none) {
-  matrix::Cell cell = testing::small_cell(impl);
+  matrix::Cell cell = testing::spread_cell(layout, impl);
   cell.config.sequence_parallel = true;
   cell.config.num_attention_heads = 4;
-  cell.config.num_layers = 2 * layout.stages;
   cell.config.seq_length = 4;
   cell.config.num_microbatches = 2;
-  cell.config.tensor_model_parallel_size = layout.parts;
-  cell.config.data_parallel_size = layout.replicas;
-  cell.config.pipeline_model_parallel_size = layout.stages;
-  if (layout.chunks > 1) cell.config.virtual_pipeline_model_parallel_size = layout.chunks;
   cell.shape.steps = 3;
   return cell;
 }

@@ -17,6 +17,27 @@
 /// Results of ranks that hold parts of a model, against those of one rank that holds all of it.
 namespace cgconform::workloads::testing {
 
+/// How many ranks each kind of parallelism has, and how many chunks a stage.
+struct Layout {
+  std::int32_t parts = 2;  ///< of each layer
+  std::int32_t replicas = 1;
+  std::int32_t expert_ranks = 1;
+  std::int32_t stages = 1;
+  std::int32_t chunks = 1;
+};
+
+/// A small model over the ranks of a layout, two layers a stage.
+inline matrix::Cell spread_cell(const Layout& layout, matrix::CudaGraphImpl impl) {
+  matrix::Cell cell = small_cell(impl);
+  cell.config.num_layers = 2 * layout.stages;
+  cell.config.tensor_model_parallel_size = layout.parts;
+  cell.config.data_parallel_size = layout.replicas;
+  cell.config.expert_model_parallel_size = layout.expert_ranks;
+  cell.config.pipeline_model_parallel_size = layout.stages;
+  if (layout.chunks > 1) cell.config.virtual_pipeline_model_parallel_size = layout.chunks;
+  return cell;
+}
+
 inline std::vector<double> doubles_of(const std::vector<std::byte>& bytes) {
   std::vector<double> values(bytes.size() / sizeof(double));
   std::memcpy(values.data(), bytes.data(), bytes.size());

@@ -15,6 +15,7 @@ namespace {
 using matrix::CudaGraphImpl;
 using matrix::RecomputeGranularity;
 using matrix::RecomputeModule;
+using testing::Layout;
 
 constexpr LegRequest eager{};
 constexpr LegRequest graph{.kind = LegKind::graph, .replay_seed = 5};
@@ -22,20 +23,8 @@ constexpr LegRequest instrumented_eager{.instrumented = true};
 constexpr LegRequest instrumented_graph{
     .kind = LegKind::graph, .instrumented = true, .replay_seed = 6};
 
-struct Layout {
-  std::int32_t parts = 2;
-  std::int32_t replicas = 1;
-  std::int32_t stages = 1;
-  std::int32_t chunks = 1;
-};
-
 matrix::Cell split_cell(CudaGraphImpl impl, const Layout& layout) {
-  matrix::Cell cell = testing::small_cell(impl);
-  cell.config.num_layers = 2 * layout.stages;
-  cell.config.tensor_model_parallel_size = layout.parts;
-  cell.config.data_parallel_size = layout.replicas;
-  cell.config.pipeline_model_parallel_size = layout.stages;
-  if (layout.chunks > 1) cell.config.virtual_pipeline_model_parallel_size = layout.chunks;
+  matrix::Cell cell = testing::spread_cell(layout, impl);
   cell.config.num_microbatches = 4;
   return cell;
 }
