@@ -63,6 +63,18 @@ bool is_partial_beside_other_models(const Cell& cell) {
           config.fp8 != Fp8Format::none);
 }
 
+/// Where Transformer Engine's checkpoint, which graphs do not skip, would have to be captured.
+bool recomputes_fp8_in_layer_graphs(const Cell& cell) {
+  const TrainingConfig& config = cell.config;
+  if (config.fp8 == Fp8Format::none || !captures_by_layer(cell) ||
+      config.recompute_granularity != RecomputeGranularity::selective) {
+    return false;
+  }
+  const RecomputeModules modules = config.recompute_modules.value_or(RecomputeModules{});
+  return modules.contains(RecomputeModule::mlp) || modules.contains(RecomputeModule::moe) ||
+         modules.contains(RecomputeModule::shared_experts);
+}
+
 constexpr std::array feature_rows{
     Feature{"Transformer Engine callables", built, built,
             [](const Cell& cell) {
@@ -210,16 +222,10 @@ constexpr std::array feature_rows{
                      cell.config.fp8_recipe != Fp8Recipe::tensorwise;
             }},
     Feature{
-        "fp8 beside experts", missing, missing,
+        "fp8 beside experts", built, built,
         [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none && has_experts(cell); }},
-    Feature{"fp8 with mlp recomputed in graphs of layers", missing, missing,
-            [](const Cell& cell) {
-              const TrainingConfig& config = cell.config;
-              return config.fp8 != Fp8Format::none && captures_by_layer(cell) &&
-                     config.recompute_granularity == RecomputeGranularity::selective &&
-                     config.recompute_modules.value_or(RecomputeModules{})
-                         .contains(RecomputeModule::mlp);
-            }},
+    Feature{"fp8 with mlp, moe or shared_experts recomputed in graphs of layers", missing, missing,
+            recomputes_fp8_in_layer_graphs},
     Feature{"fp4", missing, missing, [](const Cell& cell) { return cell.config.fp4; }},
     Feature{"optimizer graph", built, built,
             [](const Cell& cell) { return cell.config.optimizer_cuda_graph; }},

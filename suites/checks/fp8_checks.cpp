@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "matrix/layer_modules.hpp"
+#include "matrix/moe_layers.hpp"
 #include "suites/checks/difference_text.hpp"
 #include "suites/checks/leg_choice.hpp"
 #include "suites/coverage_plan.hpp"
@@ -176,13 +177,20 @@ CheckResult judge_fp8_updates(JudgeContext& context) {
 namespace {
 
 /// Of attention: queries, keys and values together, or two ways down to latents and two up again,
-/// and the projection; both of the MLP; of Mamba gate, values, steps and the projection.
-std::int32_t quantised_weights_of_layer(const matrix::TrainingConfig& config, std::int32_t layer) {
+/// and the projection; both of the MLP, of each expert that the rank holds and of the shared one;
+/// of Mamba gate, values, steps and the projection. The router is not quantised.
+std::int32_t quantised_weights_of_layer(const matrix::Cell& cell, std::int32_t layer) {
   using matrix::CudaGraphModule;
+  const matrix::TrainingConfig& config = cell.config;
   const matrix::CudaGraphScope modules = matrix::modules_of_layer(config, layer);
   std::int32_t weights = 0;
   if (modules.contains(CudaGraphModule::attn)) weights += config.multi_latent_attention ? 5 : 2;
-  if (modules.contains(CudaGraphModule::mlp)) weights += 2;
+  if (matrix::is_moe_layer(cell, layer)) {
+    weights += 2 * config.num_moe_experts.value_or(1) / config.expert_model_parallel_size;
+    if (config.moe_shared_expert_intermediate_size.value_or(0) > 0) weights += 2;
+  } else if (modules.contains(CudaGraphModule::mlp)) {
+    weights += 2;
+  }
   if (modules.contains(CudaGraphModule::mamba)) weights += 4;
   return weights;
 }
@@ -193,7 +201,7 @@ CheckResult judge_weight_refreshes(JudgeContext& context) {
   std::int32_t weights = 0;
   for (const LayerSpan& span : stage_chunks(context.cell, context.rank)) {
     for (std::int32_t layer = span.first; layer < span.first + span.count; ++layer) {
-      weights += quantised_weights_of_layer(context.cell.config, layer);
+      weights += quantised_weights_of_layer(context.cell, layer);
     }
   }
   return judge_counter(context, refreshes_name,

@@ -14,6 +14,7 @@
 #include "tests/workloads/model_fixture.hpp"
 #include "tests/workloads/pipeline_legs.hpp"
 #include "workloads/layers/fp8_linear.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads::test {
 namespace {
@@ -212,6 +213,66 @@ TEST_P(Fp8LinearShapes, MultiplyWhatWasRoundedForwardAndBackward) {
   }
 }
 
+TEST(Fp8Linear, HasOneScaleForRowsThatLieInSeveralPlaces) {
+  for (const Fp8Recipe recipe : {Fp8Recipe::tensorwise, Fp8Recipe::delayed}) {
+    LayerFixture f;
+    Random random(3);
+    Fp8State state(fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, recipe), f.allocator, *f.stream,
+                   nullptr);
+    const auto numbers = [&](const Shape& shape) { return random_tensor<float>(random, shape); };
+    const Buffer weight = f.put(numbers({3, 4}));
+    const Buffer main_grad = f.put(HostTensor<float>(Shape{3, 4}, 0.0F));
+    const Buffer grad_of_parts = f.put(HostTensor<float>(Shape{3, 4}, 0.0F));
+    const Fp8Linear whole(state, {"weight", weight.view(), main_grad.view()});
+    const Fp8Linear in_parts(state, {"weight", weight.view(), grad_of_parts.view()});
+    state.initialise();
+    const Buffer x = f.put(numbers({6, 4}));
+    const Buffer grad = f.put(numbers({6, 3}));
+    const Buffer y = f.put(HostTensor<float>(Shape{6, 3}, 0.0F));
+    const Buffer grad_x = f.put(HostTensor<float>(Shape{6, 4}, 0.0F));
+    LayerContext context = f.context();
+    std::vector<LinearRows> parts;
+    std::vector<LinearGradRows> grad_parts;
+    for (const auto& range : {std::pair{4, 2}, std::pair{0, 1}, std::pair{1, 3}}) {
+      const auto part = [&](const Buffer& of) {
+        return rows_of(of.view(), range.first, range.second);
+      };
+      parts.push_back({part(x), part(y)});
+      grad_parts.push_back({part(grad), part(x), part(grad_x)});
+    }
+    in_parts.forward(context, parts, "parts");
+    in_parts.backward(context, grad_parts, "parts");
+    EXPECT_EQ(f.get(whole.forward(context, x.view(), "whole").view()), f.get(y.view()));
+    EXPECT_EQ(f.get(whole.backward(context, grad.view(), x.view(), "whole").view()),
+              f.get(grad_x.view()));
+    const std::vector<double> expected = f.get(main_grad.view());
+    const std::vector<double> actual = f.get(grad_of_parts.view());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-5);
+    for (const Fp8Operand operand : {Fp8Operand::input, Fp8Operand::grad_output}) {
+      EXPECT_EQ(f.get(state.scaling(1, operand).scale), f.get(state.scaling(0, operand).scale));
+      if (!state.delayed()) continue;
+      EXPECT_EQ(f.get(state.scaling(1, operand).amax), f.get(state.scaling(0, operand).amax));
+    }
+  }
+}
+
+TEST(Fp8Linear, QuantisesItsWeightWhereNoRowsCome) {
+  LayerFixture f;
+  Fp8State state(fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, Fp8Recipe::delayed), f.allocator,
+                 *f.stream, nullptr);
+  const Buffer weight = f.put(Shape{1, 2}, std::vector<float>{0.5F, -2.0F});
+  const Buffer main_grad = f.put(Shape{1, 2}, std::vector<float>{0.0F, 0.0F});
+  const Fp8Linear linear(state, {"weight", weight.view(), main_grad.view()});
+  state.initialise();
+  LayerContext context = f.context();
+  state.begin_microbatch(*f.stream, 0, no_faults);
+  linear.forward(context, std::span<const LinearRows>{}, "linear");
+  linear.backward(context, std::span<const LinearGradRows>{}, "linear");
+  EXPECT_EQ(f.get(state.refreshes()).front(), 1.0);
+  EXPECT_EQ(f.get(state.scaling(0, Fp8Operand::weight).amax).front(), 2.0);
+  EXPECT_EQ(f.get(state.scaling(0, Fp8Operand::input).amax).front(), 0.0);
+}
+
 struct DelayedLinear {
   explicit DelayedLinear(LayerFixture& fixture, const matrix::TrainingConfig& config = delayed())
       : f(fixture),
@@ -321,7 +382,23 @@ struct LegCase {
   bool recompute = false;
   bool latent = false;
   bool hybrid = false;
+  enum class Experts { none, dropless, padded } experts = Experts::none;
+  std::int32_t expert_ranks = 1;
+  matrix::CudaGraphScope scope = {};
 };
+
+/// A dense layer and one with experts and a shared one.
+void give_experts(matrix::Cell& cell, const LegCase& row) {
+  cell.config.expert_model_parallel_size = row.expert_ranks;
+  cell.config.num_moe_experts = 4;
+  cell.config.moe_layer_freq.every = 2;
+  cell.config.moe_token_dispatcher_type = matrix::MoeTokenDispatcherType::alltoall;
+  cell.config.moe_shared_expert_intermediate_size = 8;
+  cell.config.moe_ffn_hidden_size = 8;
+  if (row.experts != LegCase::Experts::padded) return;
+  cell.config.moe_expert_capacity_factor = 1.0F;
+  cell.config.moe_pad_expert_input_to_capacity = true;
+}
 
 class Fp8Graphs : public ::testing::TestWithParam<LegCase> {};
 
@@ -334,7 +411,9 @@ TEST_P(Fp8Graphs, EqualEagerBitForBitAndLeaveNoFindings) {
   cell.shape.eval_interval = 2;
   cell.config.multi_latent_attention = GetParam().latent;
   cell.config.is_hybrid_model = GetParam().hybrid;
+  cell.config.cuda_graph_scope = GetParam().scope;
   if (GetParam().hybrid) cell.config.num_layers = 4;
+  if (GetParam().experts != LegCase::Experts::none) give_experts(cell, GetParam());
   if (GetParam().recompute) {
     cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
     cell.config.recompute_method = matrix::RecomputeMethod::uniform;
@@ -379,13 +458,43 @@ INSTANTIATE_TEST_SUITE_P(
                 .latent = true},
         LegCase{
             .name = "full_iteration_hybrid", .impl = CudaGraphImpl::full_iteration, .hybrid = true},
-        LegCase{"callables_split", CudaGraphImpl::transformer_engine, Fp8Recipe::delayed, 2, 1}),
+        LegCase{"callables_split", CudaGraphImpl::transformer_engine, Fp8Recipe::delayed, 2, 1},
+        LegCase{.name = "local_experts",
+                .impl = CudaGraphImpl::local,
+                .experts = LegCase::Experts::padded},
+        LegCase{.name = "callables_experts_spread",
+                .impl = CudaGraphImpl::transformer_engine,
+                .recipe = Fp8Recipe::tensorwise,
+                .replicas = 2,
+                .experts = LegCase::Experts::padded,
+                .expert_ranks = 2,
+                .scope = {matrix::CudaGraphModule::moe}},
+        LegCase{.name = "callables_routers_spread",
+                .impl = CudaGraphImpl::transformer_engine,
+                .parts = 2,
+                .replicas = 2,
+                .experts = LegCase::Experts::dropless,
+                .expert_ranks = 2,
+                .scope = {matrix::CudaGraphModule::moe_router,
+                          matrix::CudaGraphModule::moe_preprocess}},
+        LegCase{.name = "full_iteration_experts",
+                .impl = CudaGraphImpl::full_iteration,
+                .replicas = 2,
+                .recompute = true,
+                .experts = LegCase::Experts::padded,
+                .expert_ranks = 2}),
     [](const auto& row) { return row.param.name; });
 
-TEST(DelayedScaling, HasOneScaleOnAllRanksOfAStage) {
+class ScalesOfAStage : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Experts, ScalesOfAStage, ::testing::Bool());
+
+TEST_P(ScalesOfAStage, AreThoseOfAllItsRanks) {
   matrix::Cell cell = fp8_cell(CudaGraphImpl::none, Fp8Format::hybrid, Fp8Recipe::delayed);
   cell.config.tensor_model_parallel_size = 2;
   cell.config.data_parallel_size = 2;
+  if (GetParam()) {
+    give_experts(cell, {.experts = LegCase::Experts::dropless, .expert_ranks = 2});
+  }
   const auto ranks = testing::run_ranks(cell, {});
   std::size_t compared = 0;
   for (const auto& [key, bytes] : ranks[0].bytes) {

@@ -1,6 +1,10 @@
 #include "workloads/layers/fp8_linear.hpp"
 
+#include <array>
+#include <cstddef>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
@@ -22,20 +26,37 @@ Fp8Linear::Fp8Linear(Fp8State& state, const Parameter& weight)
   cached_ = {state.keep_bytes(shape), state.keep_bytes({shape[1], shape[0]})};
 }
 
-Fp8Linear::Quantised Fp8Linear::quantise(LayerContext& context, const TensorView& x,
-                                         Fp8Operand operand, bool records,
-                                         const std::string& name) const {
+void Fp8Linear::scale_now(LayerContext& context, const std::vector<TensorView>& parts,
+                          const Fp8Scaling& scaling, const std::string& label) const {
+  if (parts.size() == 1) {
+    fp8_current_scale(context.stream, scaling.scale, scaling.descale, parts.front(), {},
+                      scaling.format, label);
+    return;
+  }
+  context.stream.fill(scaling.amax, 0, label);
+  for (const TensorView& part : parts) fp8_amax(context.stream, scaling.amax, part, label);
+  fp8_scale_of_amax(context.stream, scaling.scale, scaling.descale, scaling.amax, scaling.format,
+                    label);
+}
+
+std::vector<Fp8Linear::Quantised> Fp8Linear::quantise(LayerContext& context,
+                                                      const std::vector<TensorView>& parts,
+                                                      Fp8Operand operand, bool records,
+                                                      const std::string& name) const {
+  std::vector<Quantised> all;
+  if (parts.empty()) return all;
   const Fp8Scaling scaling = state_->scaling(number_, operand);
   const std::string label = op_label(context, name) + " quantise";
-  Quantised quantised{make_buffer(context, DType::uint8, x.shape, name),
-                      make_buffer(context, DType::uint8, {x.shape[1], x.shape[0]}, name)};
-  if (!state_->delayed()) {
-    fp8_current_scale(context.stream, scaling.scale, scaling.descale, x, {}, scaling.format, label);
-  }
+  if (!state_->delayed()) scale_now(context, parts, scaling, label);
   const TensorView amax = state_->delayed() && records ? scaling.amax : TensorView{};
-  fp8_quantise(context.stream, {quantised.rows.view(), quantised.columns.view()}, amax, x,
-               scaling.scale, scaling.format, label);
-  return quantised;
+  for (const TensorView& x : parts) {
+    const Quantised& made = all.emplace_back(
+        Quantised{make_buffer(context, DType::uint8, x.shape, name),
+                  make_buffer(context, DType::uint8, {x.shape[1], x.shape[0]}, name)});
+    fp8_quantise(context.stream, {made.rows.view(), made.columns.view()}, amax, x, scaling.scale,
+                 scaling.format, label);
+  }
+  return all;
 }
 
 void Fp8Linear::refresh_weight(LayerContext& context, const std::string& name) const {
@@ -54,32 +75,64 @@ void Fp8Linear::refresh_weight(LayerContext& context, const std::string& name) c
 
 Buffer Fp8Linear::forward(LayerContext& context, const TensorView& x,
                           const std::string& name) const {
-  // The cache of a forward that runs again is that of the forward.
-  if (!context.recomputing) refresh_weight(context, name);
-  if (context.recomputing && context.faults.is_on(Fault::f12c_scales_updated_in_recompute)) {
-    state_->update_again(context.stream, number_);
-  }
-  const Quantised input =
-      quantise(context, x, Fp8Operand::input, records_magnitudes(context), name);
-  const Fp8Scaling of_input = state_->scaling(number_, Fp8Operand::input);
-  const Fp8Scaling of_weight = state_->scaling(number_, Fp8Operand::weight);
   Buffer y = make_buffer(context, x.dtype, {x.shape[0], weight_.weight.shape[0]}, name);
-  fp8_gemm(context.stream, y.view(), input.rows.view(), cached_.rows, of_input.descale,
-           of_weight.descale, of_input.format, of_weight.format, op_label(context, name));
+  forward(context, std::array{LinearRows{x, y.view()}}, name);
   return y;
 }
 
 Buffer Fp8Linear::backward(LayerContext& context, const TensorView& grad_output,
                            const TensorView& x, const std::string& name) const {
-  const std::string label = op_label(context, name) + " backward";
-  Quantised input = quantise(context, x, Fp8Operand::input, false, name);
-  Quantised gradient = quantise(context, grad_output, Fp8Operand::grad_output, true, name);
+  Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
+  backward(context, std::array{LinearGradRows{grad_output, x, grad_x.view()}}, name);
+  return grad_x;
+}
+
+void Fp8Linear::forward(LayerContext& context, std::span<const LinearRows> parts,
+                        const std::string& name) const {
+  // The cache of a forward that runs again is that of the forward.
+  if (!context.recomputing) refresh_weight(context, name);
+  if (context.recomputing && context.faults.is_on(Fault::f12c_scales_updated_in_recompute)) {
+    state_->update_again(context.stream, number_);
+  }
+  std::vector<TensorView> inputs;
+  for (const LinearRows& part : parts) inputs.push_back(part.x);
+  const std::vector<Quantised> quantised =
+      quantise(context, inputs, Fp8Operand::input, records_magnitudes(context), name);
   const Fp8Scaling of_input = state_->scaling(number_, Fp8Operand::input);
   const Fp8Scaling of_weight = state_->scaling(number_, Fp8Operand::weight);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    fp8_gemm(context.stream, parts[part].y, quantised[part].rows.view(), cached_.rows,
+             of_input.descale, of_weight.descale, of_input.format, of_weight.format,
+             op_label(context, name));
+  }
+}
+
+void Fp8Linear::backward(LayerContext& context, std::span<const LinearGradRows> parts,
+                         const std::string& name) const {
+  std::vector<TensorView> inputs;
+  std::vector<TensorView> gradients;
+  for (const LinearGradRows& part : parts) {
+    inputs.push_back(part.x);
+    gradients.push_back(part.grad_y);
+  }
+  std::vector<Quantised> input = quantise(context, inputs, Fp8Operand::input, false, name);
+  std::vector<Quantised> gradient =
+      quantise(context, gradients, Fp8Operand::grad_output, true, name);
+  const Fp8Scaling of_weight = state_->scaling(number_, Fp8Operand::weight);
   const Fp8Scaling of_gradient = state_->scaling(number_, Fp8Operand::grad_output);
-  Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
-  fp8_gemm(context.stream, grad_x.view(), gradient.rows.view(), cached_.columns,
-           of_gradient.descale, of_weight.descale, of_gradient.format, of_weight.format, label);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    fp8_gemm(context.stream, parts[part].grad_x, gradient[part].rows.view(), cached_.columns,
+             of_gradient.descale, of_weight.descale, of_gradient.format, of_weight.format,
+             op_label(context, name) + " backward");
+    const std::string of_part = parts.size() == 1 ? name : fmt::format("{} part {}", name, part);
+    add_or_leave_wgrad(context, gradient[part], input[part], of_part);
+  }
+}
+
+void Fp8Linear::add_or_leave_wgrad(LayerContext& context, Quantised& gradient, Quantised& input,
+                                   const std::string& name) const {
+  const Fp8Scaling of_input = state_->scaling(number_, Fp8Operand::input);
+  const Fp8Scaling of_gradient = state_->scaling(number_, Fp8Operand::grad_output);
   const auto add_wgrad = [=, weight_grad = weight_.main_grad, columns = gradient.columns.view(),
                           input_columns = input.columns.view()](Stream& stream,
                                                                 const std::string& of) {
@@ -87,8 +140,8 @@ Buffer Fp8Linear::backward(LayerContext& context, const TensorView& grad_output,
                         of_input.descale, of_gradient.format, of_input.format, of);
   };
   if (context.delayed == nullptr) {
-    add_wgrad(context.stream, label);
-    return grad_x;
+    add_wgrad(context.stream, op_label(context, name) + " backward");
+    return;
   }
   context.delayed->leave(
       {name, gradient.columns.view(), input.columns.view(), [add_wgrad, name](LayerContext& later) {
@@ -96,7 +149,6 @@ Buffer Fp8Linear::backward(LayerContext& context, const TensorView& grad_output,
        }});
   keep_for_wgrads(context, gradient.columns);
   keep_for_wgrads(context, input.columns);
-  return grad_x;
 }
 
 }  // namespace cgconform::workloads

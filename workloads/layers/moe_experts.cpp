@@ -6,8 +6,6 @@
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/ops/elementwise.hpp"
-#include "workloads/ops/gemm.hpp"
-#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
 
@@ -25,44 +23,6 @@ constexpr const char* activated_name = "experts.activation.output";
 /// Numbers of the parameters after the module's first.
 constexpr std::uint64_t fc1_number = 0;
 constexpr std::uint64_t fc2_number = 1;
-
-/// Rows of a segment as a batch, [experts, rows, columns].
-TensorView batch_of(const TensorView& rows, const ExpertSegment& segment) {
-  const std::int64_t columns = rows.shape[1];
-  return elements_of(rows, segment.first * columns, {segment.experts, segment.count, columns});
-}
-
-/// Weights of a segment's experts, [experts, out, in].
-TensorView weights_of(const TensorView& weights, const ExpertSegment& segment) {
-  const std::int64_t out = weights.shape[1];
-  const std::int64_t in = weights.shape[2];
-  return elements_of(weights, segment.expert * out * in, {segment.experts, out, in});
-}
-
-void add_wgrads(Stream& stream, const std::vector<ExpertSegment>& segments,
-                const TensorView& main_grad, const TensorView& grads, const TensorView& inputs,
-                const std::string& label) {
-  for (const ExpertSegment& segment : segments) {
-    gemm_accumulate(stream, weights_of(main_grad, segment), batch_of(grads, segment), true,
-                    batch_of(inputs, segment), false, label);
-  }
-}
-
-/// Adds the gradients of the experts' weights, or leaves them for later where the context delays
-/// them.
-void add_or_leave_wgrads(LayerContext& context, const ExchangePlan& plan,
-                         const TensorView& main_grad, const TensorView& grads,
-                         const TensorView& inputs, const std::string& name) {
-  if (context.delayed == nullptr) {
-    add_wgrads(context.stream, plan.segments, main_grad, grads, inputs,
-               op_label(context, name + " backward"));
-    return;
-  }
-  context.delayed->leave({name, grads, inputs, [=, segments = plan.segments](LayerContext& later) {
-                            add_wgrads(later.stream, segments, main_grad, grads, inputs,
-                                       op_label(later, name + " weight backward"));
-                          }});
-}
 
 }  // namespace
 
@@ -88,10 +48,14 @@ MoeExperts::MoeExperts(std::string layer_name, const TransformerShape& shape, co
     parameter.of_experts = true;
     return parameters_.emplace_back(std::move(parameter));
   };
-  fc1_weight_ =
-      added("mlp.experts.linear_fc1.weight", {moe.experts, ffn, hidden}, hidden, fc1_number, 1);
-  fc2_weight_ =
-      added("mlp.experts.linear_fc2.weight", {moe.experts, hidden, ffn}, ffn, fc2_number, 2);
+  fc1_ = GroupedLinear(
+      "experts.linear_fc1",
+      added("mlp.experts.linear_fc1.weight", {moe.experts, ffn, hidden}, hidden, fc1_number, 1),
+      made_in.fp8);
+  fc2_ = GroupedLinear(
+      "experts.linear_fc2",
+      added("mlp.experts.linear_fc2.weight", {moe.experts, hidden, ffn}, ffn, fc2_number, 2),
+      made_in.fp8);
 }
 
 void MoeExperts::add_parts(LayerContext& context, const TensorView& rows,
@@ -131,15 +95,9 @@ Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
 void MoeExperts::work(LayerContext& context, const ExchangePlan& plan, const TensorView& rows,
                       const TensorView& results, SavedActivations& saved) {
   Buffer expanded = plan.make_buffer(context, rows.dtype, own_ffn_, "experts.linear_fc1");
-  for (const ExpertSegment& segment : plan.segments) {
-    gemm(context.stream, batch_of(expanded.view(), segment), batch_of(rows, segment), false,
-         weights_of(fc1_weight_.weight, segment), true, op_label(context, "experts.linear_fc1"));
-  }
+  fc1_.forward(context, plan, rows, expanded.view());
   Buffer activated = activate(context, expanded.view());
-  for (const ExpertSegment& segment : plan.segments) {
-    gemm(context.stream, batch_of(results, segment), batch_of(activated.view(), segment), false,
-         weights_of(fc2_weight_.weight, segment), true, op_label(context, "experts.linear_fc2"));
-  }
+  fc2_.forward(context, plan, activated.view(), results);
   keep(context, saved, expanded_name, std::move(expanded));
   if (recomputes(context, RecomputeModule::moe_act)) return;
   keep(context, saved, activated_name, std::move(activated));
@@ -193,27 +151,13 @@ void MoeExperts::work_backward(LayerContext& context, const ExchangePlan& plan,
   const TensorView rows = saved.contains(received_name)
                               ? saved.at(received_name)
                               : layouts_.placed.part(saved.at(input_name), "rows");
-  const std::string fc1_label = op_label(context, "experts.linear_fc1 backward");
-  const std::string fc2_label = op_label(context, "experts.linear_fc2 backward");
   const Buffer grad_activated =
       plan.make_buffer(context, expanded.dtype, own_ffn_, "experts.activation");
-  for (const ExpertSegment& segment : plan.segments) {
-    const TensorView grad = batch_of(grad_results, segment);
-    gemm(stream, batch_of(grad_activated.view(), segment), grad, false,
-         weights_of(fc2_weight_.weight, segment), false, fc2_label);
-  }
-  add_or_leave_wgrads(context, plan, fc2_weight_.main_grad, grad_results, activated,
-                      "experts.linear_fc2");
+  fc2_.backward(context, plan, grad_results, activated, grad_activated.view());
   Buffer grad_expanded = make_buffer(context, expanded.dtype, expanded.shape, "experts.linear_fc1");
   gelu_backward(stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "experts.activation backward"));
-  for (const ExpertSegment& segment : plan.segments) {
-    const TensorView grad = batch_of(grad_expanded.view(), segment);
-    gemm(stream, batch_of(grad_rows, segment), grad, false, weights_of(fc1_weight_.weight, segment),
-         false, fc1_label);
-  }
-  add_or_leave_wgrads(context, plan, fc1_weight_.main_grad, grad_expanded.view(), rows,
-                      "experts.linear_fc1");
+  fc1_.backward(context, plan, grad_expanded.view(), rows, grad_rows);
   keep_for_wgrads(context, grad_expanded);
 }
 

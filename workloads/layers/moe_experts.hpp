@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "workloads/layers/expert_exchange.hpp"
+#include "workloads/layers/grouped_linear.hpp"
 #include "workloads/layers/moe_shape.hpp"
 
 namespace cgconform::workloads {
@@ -46,8 +47,8 @@ class MoeExperts final : public Layer {
   TensorParallel tensor_;
   MoeLayouts layouts_;
   std::int64_t own_ffn_;  ///< of each expert, on this rank
-  Parameter fc1_weight_;  ///< [experts, ffn, hidden], of which the rank has rows
-  Parameter fc2_weight_;  ///< [experts, hidden, ffn], of which the rank has columns
+  GroupedLinear fc1_;     ///< [experts, ffn, hidden], of which the rank has rows
+  GroupedLinear fc2_;     ///< [experts, hidden, ffn], of which the rank has columns
   std::vector<Parameter> parameters_;
   ExpertExchange exchange_;
 };

@@ -1,5 +1,6 @@
 #include "workloads/layers/shared_expert.hpp"
 
+#include <array>
 #include <utility>
 
 #include "workloads/layers/checkpoint.hpp"
@@ -12,6 +13,8 @@ namespace cgconform::workloads {
 namespace {
 
 constexpr const char* module_name = "shared_experts";
+constexpr const char* fc1_name = "shared_experts.linear_fc1";
+constexpr const char* fc2_name = "shared_experts.linear_fc2";
 constexpr const char* expanded_name = "shared_experts.linear_fc1.output";
 constexpr const char* activated_name = "shared_experts.activation.output";
 
@@ -26,6 +29,9 @@ SharedExpert::SharedExpert(std::int64_t hidden, std::int64_t ffn_hidden,
       fc2_weight_(made_in.store.add("mlp.shared_experts.linear_fc2.weight", {hidden, ffn_hidden},
                                     weight_init(ffn_hidden), made_in.first_number + 1,
                                     {.axis = 1, .part = tensor_.rank(), .parts = tensor_.size()})) {
+  if (made_in.fp8 == nullptr) return;
+  fc1_in_8_bits_.emplace(*made_in.fp8, fc1_weight_);
+  fc2_in_8_bits_.emplace(*made_in.fp8, fc2_weight_);
 }
 
 void SharedExpert::forward(LayerContext& context, const TensorView& output,
@@ -37,14 +43,19 @@ void SharedExpert::forward(LayerContext& context, const TensorView& output,
 
 void SharedExpert::work(LayerContext& context, const TensorView& output, const TensorView& normed,
                         SavedActivations& saved) const {
-  Buffer expanded =
-      linear_forward(context, normed, fc1_weight_, nullptr, "shared_experts.linear_fc1");
+  Buffer expanded = fc1_in_8_bits_
+                        ? fc1_in_8_bits_->forward(context, normed, fc1_name)
+                        : linear_forward(context, normed, fc1_weight_, nullptr, fc1_name);
   Buffer activated =
       make_buffer(context, normed.dtype, expanded.view().shape, "shared_experts.activation");
   gelu_forward(context.stream, activated.view(), expanded.view(),
                op_label(context, "shared_experts.activation"));
-  gemm(context.stream, output, activated.view(), false, fc2_weight_.weight, true,
-       op_label(context, "shared_experts.linear_fc2"));
+  if (fc2_in_8_bits_) {
+    fc2_in_8_bits_->forward(context, std::array{LinearRows{activated.view(), output}}, fc2_name);
+  } else {
+    gemm(context.stream, output, activated.view(), false, fc2_weight_.weight, true,
+         op_label(context, fc2_name));
+  }
   keep(context, saved, expanded_name, std::move(expanded));
   keep(context, saved, activated_name, std::move(activated));
 }
@@ -55,15 +66,21 @@ Buffer SharedExpert::backward(LayerContext& context, const TensorView& grad_outp
     const Buffer output = make_buffer(again, normed.dtype, normed.shape, module_name);
     work(again, output.view(), normed, saved);
   });
-  const Buffer grad_activated = linear_backward(context, grad_output, saved.at(activated_name),
-                                                fc2_weight_, nullptr, "shared_experts.linear_fc2");
+  const auto product_backward = [&](const std::optional<Fp8Linear>& in_8_bits,
+                                    const Parameter& weight, const TensorView& grad,
+                                    const TensorView& x, const char* name) {
+    return in_8_bits ? in_8_bits->backward(context, grad, x, name)
+                     : linear_backward(context, grad, x, weight, nullptr, name);
+  };
+  const Buffer grad_activated = product_backward(fc2_in_8_bits_, fc2_weight_, grad_output,
+                                                 saved.at(activated_name), fc2_name);
   const TensorView expanded = saved.at(expanded_name);
   Buffer grad_expanded =
       make_buffer(context, expanded.dtype, expanded.shape, "shared_experts.activation");
   gelu_backward(context.stream, grad_expanded.view(), grad_activated.view(), expanded,
                 op_label(context, "shared_experts.activation backward"));
-  Buffer grad_normed = linear_backward(context, grad_expanded.view(), normed, fc1_weight_, nullptr,
-                                       "shared_experts.linear_fc1");
+  Buffer grad_normed =
+      product_backward(fc1_in_8_bits_, fc1_weight_, grad_expanded.view(), normed, fc1_name);
   tensor_.all_reduce(grad_normed.view(), context.stream,
                      op_label(context, "shared_experts backward all-reduce"));
   keep_for_wgrads(context, grad_expanded);

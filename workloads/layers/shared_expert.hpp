@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "workloads/layers/fp8_linear.hpp"
 #include "workloads/layers/layer.hpp"
 #include "workloads/layers/layer_shape.hpp"
 
@@ -30,6 +32,8 @@ class SharedExpert {
   TensorParallel tensor_;
   Parameter fc1_weight_;
   Parameter fc2_weight_;
+  std::optional<Fp8Linear> fc1_in_8_bits_;  ///< where products are in 8 bits
+  std::optional<Fp8Linear> fc2_in_8_bits_;
 };
 
 }  // namespace cgconform::workloads

@@ -27,6 +27,11 @@ constexpr std::array current_scale_operands{OperandDeclaration{"scale", Access::
                                             OperandDeclaration{"descale", Access::accumulate},
                                             OperandDeclaration{"x", Access::read},
                                             OperandDeclaration{"cached", Access::read, true}};
+constexpr std::array amax_operands{OperandDeclaration{"amax", Access::accumulate},
+                                   OperandDeclaration{"x", Access::read}};
+constexpr std::array scale_of_amax_operands{OperandDeclaration{"scale", Access::write},
+                                            OperandDeclaration{"descale", Access::write},
+                                            OperandDeclaration{"amax", Access::read}};
 constexpr std::array update_operands{OperandDeclaration{"scale", Access::accumulate},
                                      OperandDeclaration{"descale", Access::accumulate},
                                      OperandDeclaration{"history", Access::accumulate},
@@ -64,6 +69,9 @@ const OpDeclaration fp8_quantise_weight_op{"fp8_quantise_weight", quantise_weigh
                                            cuda::fp8_quantise_weight};
 const OpDeclaration fp8_current_scale_op{"fp8_current_scale", current_scale_operands,
                                          reference::fp8_current_scale, cuda::fp8_current_scale};
+const OpDeclaration fp8_amax_op{"fp8_amax", amax_operands, reference::fp8_amax, cuda::fp8_amax};
+const OpDeclaration fp8_scale_of_amax_op{"fp8_scale_of_amax", scale_of_amax_operands,
+                                         reference::fp8_scale_of_amax, cuda::fp8_scale_of_amax};
 const OpDeclaration fp8_update_scales_op{"fp8_update_scales", update_operands,
                                          reference::fp8_update_scales, cuda::fp8_update_scales};
 const OpDeclaration fp8_gemm_op{"fp8_gemm", gemm_operands, reference::fp8_gemm, cuda::fp8_gemm};
@@ -94,6 +102,16 @@ void fp8_current_scale(Stream& stream, const TensorView& scale, const TensorView
                        const TensorView& x, const TensorView& cached, EightBitFormat format,
                        std::string label) {
   stream.launch(make_call(fp8_current_scale_op, std::array{scale, descale, x, cached},
+                          OpParams::of(QuantiseParams{format}), std::move(label)));
+}
+
+void fp8_amax(Stream& stream, const TensorView& amax, const TensorView& x, std::string label) {
+  stream.launch(make_call(fp8_amax_op, std::array{amax, x}, {}, std::move(label)));
+}
+
+void fp8_scale_of_amax(Stream& stream, const TensorView& scale, const TensorView& descale,
+                       const TensorView& amax, EightBitFormat format, std::string label) {
+  stream.launch(make_call(fp8_scale_of_amax_op, std::array{scale, descale, amax},
                           OpParams::of(QuantiseParams{format}), std::move(label)));
 }
 

@@ -53,6 +53,8 @@ struct ScalingView {
 extern const OpDeclaration fp8_quantise_op;
 extern const OpDeclaration fp8_quantise_weight_op;
 extern const OpDeclaration fp8_current_scale_op;
+extern const OpDeclaration fp8_amax_op;
+extern const OpDeclaration fp8_scale_of_amax_op;
 extern const OpDeclaration fp8_update_scales_op;
 extern const OpDeclaration fp8_gemm_op;
 extern const OpDeclaration fp8_gemm_accumulate_op;
@@ -80,6 +82,13 @@ void fp8_quantise_weight(Stream& stream, const QuantisedView& quantised, const T
 void fp8_current_scale(Stream& stream, const TensorView& scale, const TensorView& descale,
                        const TensorView& x, const TensorView& cached, EightBitFormat format,
                        std::string label);
+
+/// amax, a scalar, becomes the larger of itself and the largest |x|.
+void fp8_amax(Stream& stream, const TensorView& amax, const TensorView& x, std::string label);
+
+/// As fp8_current_scale by a magnitude that is known: scale and its reciprocal by `amax`.
+void fp8_scale_of_amax(Stream& stream, const TensorView& scale, const TensorView& descale,
+                       const TensorView& amax, EightBitFormat format, std::string label);
 
 /// The end of a step of delayed scaling, for a range of tensors. `newest` becomes the first row of
 /// the history. Each tensor's scale becomes `largest` / (headroom * amax), amax the largest of the

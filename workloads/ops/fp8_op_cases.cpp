@@ -32,6 +32,11 @@ void add_fp8_op_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const std::int64_t width = make.width();
   const OperandContent rows = bytes_of_shape({3, width}, 1);
   const OperandContent columns = bytes_of_shape({width, 3}, 2);
+  for (const float amax : {0.5F, 64.0F}) {
+    cases.push_back({&fp8_amax_op,
+                     {scalar(amax), make.numbers({3, width})},
+                     [](Stream& s, Views v) { fp8_amax(s, v[0], v[1], "case"); }});
+  }
   for (const EightBitFormat format : {EightBitFormat::e4m3, EightBitFormat::e5m2}) {
     // A magnitude below and one above those of the matrix.
     for (const float amax : {0.5F, 64.0F}) {
@@ -54,6 +59,12 @@ void add_fp8_op_cases(OperandMaker& make, std::vector<OpCase>& cases) {
                        [=](Stream& s, Views v) {
                          fp8_current_scale(s, v[0], v[1], v[2], v[3], format, "case");
                        }});
+    }
+    for (const float amax : {0.0F, 3.0F}) {
+      cases.push_back(
+          {&fp8_scale_of_amax_op,
+           {scalar(1.0F), scalar(1.0F), scalar(amax)},
+           [=](Stream& s, Views v) { fp8_scale_of_amax(s, v[0], v[1], v[2], format, "case"); }});
     }
     // Odd extents, and whole tiles of the units that multiply in 8 bits.
     std::vector<std::vector<OperandContent>> products{

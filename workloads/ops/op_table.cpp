@@ -22,7 +22,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 70> table{
+  static constexpr std::array<const OpDeclaration*, 72> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -86,6 +86,8 @@ std::span<const OpDeclaration* const> op_table() {
       &fp8_quantise_op,
       &fp8_quantise_weight_op,
       &fp8_current_scale_op,
+      &fp8_amax_op,
+      &fp8_scale_of_amax_op,
       &fp8_update_scales_op,
       &fp8_gemm_op,
       &fp8_gemm_accumulate_op,

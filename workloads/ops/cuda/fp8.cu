@@ -35,6 +35,14 @@ __device__ float block_amax(const T* x, std::int64_t count, float least) {
   return block_max(largest);
 }
 
+/// Writes the scale by the largest magnitude, `most` being the largest number of the format.
+__device__ void put_scale(float* scale, float* descale, float amax, float most) {
+  const float wanted = most / amax;
+  const float now = amax > 0.0F && isfinite(amax) && isfinite(wanted) ? wanted : 1.0F;
+  *scale = now;
+  *descale = 1.0F / now;
+}
+
 /// Quantises where `cached` is null or points to zero.
 template <typename T>
 void quantise(const OpCall& call, const LaunchContext& context, const float* cached) {
@@ -88,10 +96,18 @@ void current_scale_of(const OpCall& call, const LaunchContext& context) {
     if (cached != nullptr && *cached != 0.0F) return;
     const float amax = block_amax(x, count, 0.0F);
     if (threadIdx.x != 0) return;
-    const float wanted = most / amax;
-    const float now = amax > 0.0F && isfinite(amax) && isfinite(wanted) ? wanted : 1.0F;
-    *scale = now;
-    *descale = 1.0F / now;
+    put_scale(scale, descale, amax, most);
+  });
+}
+
+template <typename T>
+void amax_of(const OpCall& call, const LaunchContext& context) {
+  float* amax = elements<float>(call, 0);
+  const T* x = elements<T>(call, 1);
+  const std::int64_t count = call.operand(1).elements();
+  for_each_row(1, context, [=] __device__(std::int64_t) {
+    const float largest = block_amax(x, count, *amax);
+    if (threadIdx.x == 0) *amax = largest;
   });
 }
 
@@ -151,6 +167,18 @@ void fp8_quantise_weight(const OpCall& call, const LaunchContext& context) {
 
 void fp8_current_scale(const OpCall& call, const LaunchContext& context) {
   launch_typed(call, context, 2, CGCONFORM_FLOATING_KERNELS(current_scale_of));
+}
+
+void fp8_amax(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 1, CGCONFORM_FLOATING_KERNELS(amax_of));
+}
+
+void fp8_scale_of_amax(const OpCall& call, const LaunchContext& context) {
+  const float most = eight_bit::layout_of(call.params.as<QuantiseParams>().format).largest;
+  float* scale = elements<float>(call, 0);
+  float* descale = elements<float>(call, 1);
+  const float* amax = elements<const float>(call, 2);
+  for_each(1, context, [=] __device__(std::int64_t) { put_scale(scale, descale, *amax, most); });
 }
 
 void fp8_update_scales(const OpCall& call, const LaunchContext& context) {

@@ -28,7 +28,8 @@
                                                   apply(fp8_update_scales) apply(fp8_gemm)         \
                                                       apply(fp8_gemm_accumulate)                   \
                                                           apply(square_sums) apply(clip_factor)    \
-                                                              apply(scale_by)
+                                                              apply(scale_by) apply(fp8_amax)      \
+                                                                  apply(fp8_scale_of_amax)
 
 /// Each enqueues its op on the context's stream. None synchronises with the host, and none depends
 /// on the order in which threads run: float atomics are not used.

@@ -56,6 +56,15 @@ bool is_set(const OpCall& call, std::size_t index) {
   return call.operand(index).valid() && *elements<const float>(call, index) != 0.0F;
 }
 
+/// Writes the scale by the largest magnitude, and its reciprocal, to the first two operands.
+void put_scale(const OpCall& call, float amax) {
+  const EightBitFormat format = call.params.as<QuantiseParams>().format;
+  const float wanted = eight_bit::layout_of(format).largest / amax;
+  const float scale = amax > 0.0F && std::isfinite(amax) && std::isfinite(wanted) ? wanted : 1.0F;
+  *elements<float>(call, 0) = scale;
+  *elements<float>(call, 1) = 1.0F / scale;
+}
+
 void multiply(const OpCall& call, bool accumulates) {
   const auto params = call.params.as<Fp8GemmParams>();
   const auto* a = elements<const std::uint8_t>(call, 1);
@@ -94,12 +103,16 @@ void fp8_quantise_weight(const OpCall& call) {
 
 void fp8_current_scale(const OpCall& call) {
   if (is_set(call, 3)) return;
-  const EightBitFormat format = call.params.as<QuantiseParams>().format;
-  const float amax = largest_magnitude(call, 2, 0.0F);
-  const float wanted = eight_bit::layout_of(format).largest / amax;
-  const float scale = amax > 0.0F && std::isfinite(amax) && std::isfinite(wanted) ? wanted : 1.0F;
-  *elements<float>(call, 0) = scale;
-  *elements<float>(call, 1) = 1.0F / scale;
+  put_scale(call, largest_magnitude(call, 2, 0.0F));
+}
+
+void fp8_amax(const OpCall& call) {
+  float* amax = elements<float>(call, 0);
+  *amax = largest_magnitude(call, 1, *amax);
+}
+
+void fp8_scale_of_amax(const OpCall& call) {
+  put_scale(call, *elements<const float>(call, 2));
 }
 
 void fp8_update_scales(const OpCall& call) {

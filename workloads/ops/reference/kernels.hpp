@@ -82,6 +82,8 @@ void copies(const OpCall& call);
 void fp8_quantise(const OpCall& call);
 void fp8_quantise_weight(const OpCall& call);
 void fp8_current_scale(const OpCall& call);
+void fp8_amax(const OpCall& call);
+void fp8_scale_of_amax(const OpCall& call);
 void fp8_update_scales(const OpCall& call);
 void fp8_gemm(const OpCall& call);
 void fp8_gemm_accumulate(const OpCall& call);
