@@ -227,7 +227,7 @@ std::vector<AxisDefinition> make_axis_table() {
        .aliases = {"capture_form"},
        .fields = {"capture_form"},
        .summary = "how an iteration is captured: as impl and scope say, with the optimizer in one "
-                  "graph, in parts where the host reads, as a pair of callables",
+                  "graph, in parts where the host reads, the layers as a pair of callables",
        .default_token = "configured",
        .examples = {"configured", "whole_step", "partitioned", "callables"},
        .closed = true,

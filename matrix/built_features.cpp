@@ -150,13 +150,21 @@ constexpr std::array feature_rows{
                      cell.config.cuda_graph_impl != CudaGraphImpl::none &&
                      !captures_iteration(cell);
             }},
-    Feature{"capture in parts, or of callables, on several ranks", missing, missing,
+    Feature{"capture in parts on several ranks", missing, missing,
             [](const Cell& cell) {
-              return cell.ranks() > 1 && (cell.shape.capture_form == CaptureForm::partitioned ||
-                                          cell.shape.capture_form == CaptureForm::callables);
+              return cell.ranks() > 1 && cell.shape.capture_form == CaptureForm::partitioned;
             }},
-    Feature{"capture of callables", missing, missing,
+    Feature{"capture of callables", built, built,
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::callables; }},
+    Feature{
+        "callables of a pipeline stage, of layers recomputed whole, or that wait for parameters",
+        missing, missing,
+        [](const Cell& cell) {
+          return cell.shape.capture_form == CaptureForm::callables &&
+                 (cell.config.pipeline_model_parallel_size > 1 ||
+                  cell.config.recompute_granularity == RecomputeGranularity::full ||
+                  cell.config.overlap_param_gather);
+        }},
     Feature{"capture in parts", built, built,
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::partitioned; }},
     Feature{"forward, backward and optimizer in one graph", built, built,

@@ -23,10 +23,15 @@ bool validates_after(const matrix::Cell& cell, std::int32_t step) {
   return cell.shape.eval_interval > 0 && (step + 1) % cell.shape.eval_interval == 0;
 }
 
-bool is_full_iteration(const matrix::Cell& cell) {
+/// What is captured takes in all of the model: iterations, or their layers as a pair of callables.
+bool takes_iterations(const matrix::Cell& cell) {
   return cell.config.cuda_graph_impl == CudaGraphImpl::full_iteration ||
          (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
           cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
+}
+
+bool is_full_iteration(const matrix::Cell& cell) {
+  return takes_iterations(cell) && cell.shape.capture_form != matrix::CaptureForm::callables;
 }
 
 /// Visits the pieces of a layer with their numbers: in order of execution, in the reverse of it
@@ -348,10 +353,66 @@ CoveragePlan plan_full_iteration(const matrix::Cell& cell) {
   return plan;
 }
 
+/// The forward and backward graphs of all layers, and the micro-batches that leave them.
+class CallablePairPlanner {
+ public:
+  CallablePairPlanner(const matrix::Cell& cell, int rank)
+      : cell_(cell), chunks_(stage_chunks(cell, rank)), passes_(training_passes(cell, rank)) {}
+
+  CoveragePlan plan() {
+    for (const bool forward : {true, false}) {
+      plan_.graphs.push_back({.forward = forward, .capture_step = 0});
+    }
+    OptimizerPlanner optimizer(plan_, cell_);
+    for (std::int32_t step = 0; step < planned_steps(cell_); ++step) {
+      for (const Pass& pass : passes_) {
+        if (leaves_graphs(cell_, step, pass.microbatch)) {
+          plan_eager({pass}, step, false);
+          continue;
+        }
+        const std::int32_t graph = pass.forward ? 0 : 1;
+        ++plan_.graphs[static_cast<std::size_t>(graph)].launches;
+        plan_.executions.push_back({.step = step,
+                                    .microbatch = pass.microbatch,
+                                    .forward = pass.forward,
+                                    .replayed = true,
+                                    .graph = graph});
+      }
+      optimizer.run(step);
+      if (validates_after(cell_, step)) plan_eager(validation_passes(cell_), step, true);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void plan_eager(const std::vector<Pass>& passes, std::int32_t step, bool validation) {
+    for_each_layer(chunks_, passes, [&](const Pass& pass, std::int32_t layer) {
+      for_each_part(cell_, pass, [&](bool wgrad) {
+        if (wgrad && !leaves_wgrads(cell_, layer, {})) return;
+        plan_.executions.push_back({.step = step,
+                                    .microbatch = pass.microbatch,
+                                    .layer = layer,
+                                    .forward = pass.forward,
+                                    .wgrad = wgrad,
+                                    .validation = validation});
+      });
+    });
+  }
+
+  const matrix::Cell& cell_;
+  std::vector<LayerSpan> chunks_;
+  std::vector<Pass> passes_;
+  CoveragePlan plan_;
+};
+
 }  // namespace
 
 bool captures_iterations(const matrix::Cell& cell) {
   return is_full_iteration(cell);
+}
+
+bool captures_callable_pair(const matrix::Cell& cell) {
+  return takes_iterations(cell) && !is_full_iteration(cell);
 }
 
 bool captures_whole_step(const matrix::Cell& cell) {
@@ -364,7 +425,7 @@ bool captures_optimizer(const matrix::Cell& cell) {
 }
 
 bool runs_before_capture(const matrix::Cell& cell, std::string_view scope) {
-  const bool by_its_count = is_full_iteration(cell) || scope == optimizer_scope;
+  const bool by_its_count = takes_iterations(cell) || scope == optimizer_scope;
   return !by_its_count || cell.config.cuda_graph_warmup_steps > 0;
 }
 
@@ -388,7 +449,7 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
     const std::int32_t captured_at = std::max(cell.config.cuda_graph_warmup_steps, 0);
     needed = captured_at + 1 + replays_after_capture;
     needed = std::max(needed, cell.shape.eval_interval * (captured_at + 2));
-  } else if (cell.config.cuda_graph_impl == CudaGraphImpl::local) {
+  } else if (captures_callable_pair(cell) || cell.config.cuda_graph_impl == CudaGraphImpl::local) {
     const std::int32_t optimizer_warmup =
         captures_optimizer(cell) ? std::max(cell.config.cuda_graph_warmup_steps, 0) : 0;
     needed = optimizer_warmup + 1 + replays_after_capture;
@@ -403,6 +464,7 @@ std::int32_t planned_steps(const matrix::Cell& cell) {
 }
 
 CoveragePlan plan_coverage(const matrix::Cell& cell, int rank) {
+  if (captures_callable_pair(cell)) return CallablePairPlanner(cell, rank).plan();
   if (is_full_iteration(cell)) {
     const bool parts = cell.shape.capture_form == matrix::CaptureForm::partitioned;
     return parts ? plan_parts(cell) : plan_full_iteration(cell);
@@ -437,7 +499,11 @@ std::string execution_text(const PlannedExecution& execution) {
   std::string text = fmt::format("step {}", execution.step);
   if (execution.validation) text += " validation";
   if (execution.scope == optimizer_scope) return text + " optimizer";
-  if (execution.layer < 0) return text + " iteration";
+  if (execution.layer < 0 && execution.microbatch < 0) return text + " iteration";
+  if (execution.layer < 0) {
+    return text + fmt::format(" micro-batch {} layers {}", execution.microbatch,
+                              workloads::pass_name(execution.forward, execution.wgrad));
+  }
   return text + fmt::format(" micro-batch {} layer {}{}{} {}", execution.microbatch,
                             execution.layer, execution.scope.empty() ? "" : " ", execution.scope,
                             workloads::pass_name(execution.forward, execution.wgrad));

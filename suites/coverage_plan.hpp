@@ -51,8 +51,10 @@ constexpr std::string_view optimizer_scope = "optimizer";
 /// optimizer without warm-up has not.
 bool runs_before_capture(const matrix::Cell& cell, std::string_view scope);
 
-/// True where whole iterations are graphs.
+/// True where whole iterations are graphs, of one part or several.
 bool captures_iterations(const matrix::Cell& cell);
+/// True where all layers are one forward and one backward graph.
+bool captures_callable_pair(const matrix::Cell& cell);
 /// True where the graph of an iteration holds the optimizer's step too.
 bool captures_whole_step(const matrix::Cell& cell);
 /// True where the optimizer's step is a graph of its own, beside other graphs.
@@ -85,6 +87,8 @@ std::int32_t planned_steps(const matrix::Cell& cell);
 /// and
 ///   replayed in the same step, as are all after it; validation likewise with its own count.
 ///   In the form `partitioned` a training iteration is one graph more than it has micro-batches.
+///   In the form `callables` all layers have one forward and one backward graph, captured before
+///   the first step, and every training micro-batch replays the two; validation runs eagerly.
 /// With `optimizer_cuda_graph` the optimizer's step after each training iteration runs eagerly
 /// `cuda_graph_warmup_steps` times, is captured and replayed in the next step, and replayed in all
 /// after it.

@@ -105,6 +105,8 @@ bool stage_recomputes(const Cell& cell, int rank) {
 
 bool graph_recomputes(const Cell& cell, const PlannedGraph& graph, int rank) {
   if (graph.validation || graph.optimizer) return false;
+  // The checkpoints of modules run in the backward that needs them.
+  if (captures_callable_pair(cell)) return !graph.forward && stage_recomputes(cell, rank);
   const bool whole_iteration = graph.layer < 0;
   if (whole_iteration) return stage_recomputes(cell, rank);
   return !graph.forward && !graph.wgrad && discards_outputs(cell, graph);

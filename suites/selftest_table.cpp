@@ -557,6 +557,7 @@ std::span<const SelftestCell> selftest_cells() {
       {"optimizer", with_optimizer_graph(full_iteration()), "F11"},
       {"whole-step", with_clipping(formed(matrix::CaptureForm::whole_step)), "F11"},
       {"partitioned", formed(matrix::CaptureForm::partitioned), "F11"},
+      {"callable-pair", formed(matrix::CaptureForm::callables), ""},
       {"local-optimizer", with_clipping(with_optimizer_graph(local_layers())), "F11"},
       {"experts", with_experts(full_iteration()), "F16"},
       {"experts-transformer-engine", callables_of_routers(), "F16"},

@@ -34,7 +34,7 @@ std::map<std::int32_t, Path> paths_taken(const matrix::Cell& cell,
     if (execution.validation || execution.scope == optimizer_scope) continue;
     if (execution.replayed && !first_replayed) first_replayed = execution.step;
     const bool last =
-        execution.layer < 0 || execution.microbatch == cell.config.num_microbatches - 1;
+        execution.microbatch < 0 || execution.microbatch == cell.config.num_microbatches - 1;
     if (!last || !has_partial_batch(cell, execution.step) || !first_replayed) continue;
     Path& path = paths[execution.step];
     ++(execution.replayed ? path.replayed : path.eager);

@@ -282,5 +282,24 @@ TEST(CoveragePlan, PartsAnIterationAtTheReadsOfTheHost) {
   EXPECT_EQ(plan_coverage(cell, 0).graphs.size(), 1U) << "the optimizer is inside";
 }
 
+TEST(CoveragePlan, GivesCallablesOfAllLayersOnePairOfGraphs) {
+  matrix::Cell cell = local_cell();
+  cell.config.cuda_graph_scope = {matrix::CudaGraphModule::full_iteration};
+  cell.shape.capture_form = matrix::CaptureForm::callables;
+  cell.shape.eval_interval = 2;
+  EXPECT_TRUE(captures_callable_pair(cell));
+  EXPECT_FALSE(captures_iterations(cell));
+  const CoveragePlan plan = plan_coverage(cell, 0);
+  ASSERT_EQ(plan.graphs.size(), 2U);
+  const auto replays =
+      static_cast<std::uint64_t>(planned_steps(cell) * cell.config.num_microbatches);
+  EXPECT_EQ(plan.graphs[0].launches, replays);
+  EXPECT_EQ(plan.graphs[1].launches, replays);
+  EXPECT_EQ(execution_text(plan.executions.at(1)), "step 0 micro-batch 0 layers backward");
+  for (const PlannedExecution& execution : plan.executions) {
+    EXPECT_EQ(execution.replayed, !execution.validation) << execution_text(execution);
+  }
+}
+
 }  // namespace
 }  // namespace cgconform::suites

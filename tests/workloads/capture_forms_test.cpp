@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/workloads/training_legs.hpp"
+#include "workloads/capture/capture_plan.hpp"
 #include "workloads/lifecycle/graphed_callables.hpp"
 
 namespace cgconform::workloads::testing {
@@ -32,7 +33,8 @@ class CaptureForms : public OneRankLegs {
 };
 
 TEST_F(CaptureForms, EqualEagerForEveryWarmup) {
-  for (const CaptureForm form : {CaptureForm::whole_step, CaptureForm::partitioned}) {
+  for (const CaptureForm form :
+       {CaptureForm::whole_step, CaptureForm::partitioned, CaptureForm::callables}) {
     for (const std::int32_t warmup : {0, 1, 3}) {
       EXPECT_THAT(differences_from_eager(formed(form, warmup)), IsEmpty())
           << static_cast<int>(form) << " warm-up " << warmup;
@@ -79,8 +81,40 @@ TEST_F(CaptureForms, PartedIterationsLetTheHostCheckEveryLoss) {
   EXPECT_NE(whole.error, "");
 }
 
+TEST_F(CaptureForms, CallablesOfAllLayersReplayOnePairForEveryMicroBatch) {
+  const matrix::Cell cell = formed(CaptureForm::callables, 3);
+  const LegRecord record = run(cell, graph);
+  ASSERT_EQ(record.error, "");
+  ASSERT_EQ(record.graphs.size(), 2U);
+  EXPECT_TRUE(record.graphs[0].forward);
+  EXPECT_FALSE(record.graphs[1].forward);
+  const auto replays =
+      static_cast<std::uint64_t>(plan_capture(cell).training_steps * cell.config.num_microbatches);
+  EXPECT_EQ(record.graphs[0].launches, replays) << "from the first step on";
+  EXPECT_EQ(record.graphs[1].launches, replays);
+}
+
+TEST_F(CaptureForms, CallablesOfAllLayersLeaveOtherShapesToEagerCode) {
+  matrix::Cell cell = formed(CaptureForm::callables);
+  cell.config.micro_batch_size = 2;
+  cell.shape.last_batch = matrix::LastBatch::eager;
+  EXPECT_THAT(differences_from_eager(cell), IsEmpty());
+}
+
+TEST_F(CaptureForms, CallablesOfAllLayersRecomputeInTheirBackward) {
+  matrix::Cell cell = formed(CaptureForm::callables);
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
+  cell.config.recompute_modules = {matrix::RecomputeModule::core_attn};
+  EXPECT_THAT(differences_from_eager(cell), IsEmpty());
+  const auto nodes = [&] { return run(cell, graph).graphs.at(1).nodes.size(); };
+  const std::size_t recomputing = nodes();
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::none;
+  EXPECT_GT(recomputing, nodes());
+}
+
 TEST_F(CaptureForms, InstrumentedLegsFindNothing) {
-  for (const CaptureForm form : {CaptureForm::whole_step, CaptureForm::partitioned}) {
+  for (const CaptureForm form :
+       {CaptureForm::whole_step, CaptureForm::partitioned, CaptureForm::callables}) {
     const matrix::Cell cell = formed(form);
     const LegRecord expected = run(cell, instrumented_eager);
     const LegRecord actual = run(cell, instrumented_graph);

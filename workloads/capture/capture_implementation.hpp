@@ -75,6 +75,10 @@ std::unique_ptr<CaptureImplementation> make_full_iteration_capture(LegContext& c
 std::unique_ptr<CaptureImplementation> make_partitioned_capture(LegContext& context,
                                                                 LayerBody& body,
                                                                 GraphKeeper& keeper);
+std::unique_ptr<CaptureImplementation> make_callable_pair_capture(LegContext& context,
+                                                                  StageModel& model,
+                                                                  LayerBody& body,
+                                                                  GraphKeeper& keeper);
 std::unique_ptr<CaptureImplementation> make_transformer_engine_capture(LegContext& context,
                                                                        StageModel& model,
                                                                        LayerBody& body,

@@ -38,16 +38,19 @@ std::string scope_text(matrix::CudaGraphScope scope) {
   return text.empty() ? "layer" : text;
 }
 
-CaptureKind capture_kind(const matrix::TrainingConfig& config) {
+CaptureKind capture_kind(const matrix::Cell& cell) {
+  const matrix::TrainingConfig& config = cell.config;
+  const CaptureKind of_iteration = cell.shape.capture_form == matrix::CaptureForm::callables
+                                       ? CaptureKind::callable_pair
+                                       : CaptureKind::full_iteration;
   switch (config.cuda_graph_impl) {
     case CudaGraphImpl::none:
       return CaptureKind::none;
     case CudaGraphImpl::local:
-      return config.cuda_graph_scope.contains(CudaGraphModule::full_iteration)
-                 ? CaptureKind::full_iteration
-                 : CaptureKind::local;
+      return config.cuda_graph_scope.contains(CudaGraphModule::full_iteration) ? of_iteration
+                                                                               : CaptureKind::local;
     case CudaGraphImpl::full_iteration:
-      return CaptureKind::full_iteration;
+      return of_iteration;
     case CudaGraphImpl::transformer_engine:
       return CaptureKind::transformer_engine;
   }
@@ -130,6 +133,7 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
     case CaptureKind::none:
       return 1;
     case CaptureKind::local:
+    case CaptureKind::callable_pair:
       // The optimizer's graph is captured by its own count of calls.
       return (plan.optimizer_graph ? std::max(plan.warmup_steps, 0) : 0) + 1 +
              replays_after_capture;
@@ -148,9 +152,8 @@ std::int32_t steps_needed(const CapturePlan& plan, std::int32_t eval_interval) {
 }  // namespace
 
 bool CapturePlan::captures_anything() const {
-  if (kind == CaptureKind::none || kind == CaptureKind::full_iteration) {
-    return kind == CaptureKind::full_iteration;
-  }
+  if (kind == CaptureKind::none) return false;
+  if (kind == CaptureKind::full_iteration || kind == CaptureKind::callable_pair) return true;
   const bool any = std::any_of(captured_modules.begin(), captured_modules.end(),
                                [](const auto& modules) { return !modules.empty(); });
   return any && (kind == CaptureKind::local || warmup_steps >= 0);
@@ -164,13 +167,13 @@ CapturePlan plan_capture(const matrix::Cell& cell) {
                             missing->name));
   }
   CapturePlan plan;
-  plan.kind = capture_kind(config);
+  plan.kind = capture_kind(cell);
   plan.warmup_steps = config.cuda_graph_warmup_steps;
   plan.optimizer_graph = config.optimizer_cuda_graph && plan.kind != CaptureKind::none &&
                          cell.shape.capture_form != matrix::CaptureForm::whole_step;
   plan.separate_pools = cell.platform.graph_pool == matrix::GraphPool::separate;
-  if (plan.kind == CaptureKind::full_iteration) {
-    plan.scope = "full_iteration";
+  if (plan.kind == CaptureKind::full_iteration || plan.kind == CaptureKind::callable_pair) {
+    plan.scope = plan.kind == CaptureKind::full_iteration ? "full_iteration" : "layers";
     plan.separate_pools = plan.separate_pools || !config.cuda_graph_use_single_mempool;
   } else if (plan.kind != CaptureKind::none) {
     plan.scope = scope_text(config.cuda_graph_scope);

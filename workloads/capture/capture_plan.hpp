@@ -13,7 +13,13 @@ namespace cgconform::workloads {
 constexpr std::string_view optimizer_scope = "optimizer";
 
 /// Which implementation a cell's graph leg runs.
-enum class CaptureKind : std::uint8_t { none, local, full_iteration, transformer_engine };
+enum class CaptureKind : std::uint8_t {
+  none,
+  local,
+  full_iteration,
+  callable_pair,  ///< all layers as one forward and one backward graph
+  transformer_engine
+};
 
 /// What a cell's configuration asks to be captured, decided before anything runs.
 struct CapturePlan {

@@ -308,10 +308,13 @@ void GraphKeeper::launch(CapturedGraph& graph) {
 
 void GraphKeeper::agree_on_layer(const ExecutionRecord& execution,
                                  const CapturedGraph* graph) const {
-  if (execution.layer < 0) return;
-  LaunchIntent intent{.name = fmt::format("{}step {} mb {} layer {}{}{} {}",
+  // Whole iterations and the optimizer, which have no micro-batch, are agreed on elsewhere.
+  if (execution.microbatch < 0) return;
+  const std::string layers =
+      execution.layer < 0 ? std::string("layers") : fmt::format("layer {}", execution.layer);
+  LaunchIntent intent{.name = fmt::format("{}step {} mb {} {}{}{} {}",
                                           execution.validation ? "validation " : "", execution.step,
-                                          execution.microbatch, execution.layer,
+                                          execution.microbatch, layers,
                                           execution.scope.empty() ? "" : " ", execution.scope,
                                           pass_name(execution.forward, execution.wgrad))};
   if (graph != nullptr) {
@@ -358,9 +361,8 @@ void GraphKeeper::replay(CapturedGraph& graph, ExecutionRecord execution,
   execution.graph_launches = after.graph_launches - before.graph_launches;
   execution.graph_nodes_run = instrumented ? after.graph_nodes_run - before.graph_nodes_run : 0;
   execution.host_executions = body_.host_executions() - host_before;
-  const std::int32_t microbatch = execution.layer < 0 ? -1 : execution.microbatch;
   if (!context_.sabotage(Sabotage::replay_runs_eager_code)) {
-    context_.recorder.collect(graph.slots, execution.step, microbatch);
+    context_.recorder.collect(graph.slots, execution.step, execution.microbatch);
   }
   context_.record.executions.push_back(execution);
 }

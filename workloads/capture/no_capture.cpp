@@ -63,6 +63,9 @@ std::unique_ptr<CaptureImplementation> make_capture_implementation(LegContext& c
     if (context.cell.shape.capture_form == matrix::CaptureForm::partitioned) {
       return make_partitioned_capture(context, body, keeper);
     }
+    if (context.plan.kind == CaptureKind::callable_pair) {
+      return make_callable_pair_capture(context, model, body, keeper);
+    }
     if (context.plan.kind == CaptureKind::full_iteration) {
       return make_full_iteration_capture(context, body, keeper);
     }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/extra_runs.hpp"
 #include "workloads/capture/static_input.hpp"
 
 namespace cgconform::workloads {
@@ -29,32 +30,14 @@ GraphedCallable::GraphedCallable(LegContext& context, LayerBody& body, GraphKeep
       input_(input),
       grad_output_(grad_output) {}
 
-void GraphedCallable::warm_up(bool measured, std::uint64_t& launches,
-                              const std::function<void()>& run) {
-  if (!measured) {
-    context_.recorder.mute(true);
-    run();
-    context_.recorder.mute(false);
-    return;
-  }
-  // What instruments add to a capture belongs to its launches; what they see here is dropped.
-  GraphSlots dropped;
-  context_.device().settle_counters();
-  const LaunchCounters before = context_.device().counters();
-  const GraphRecording recording(context_.recorder, dropped, default_pool);
-  run();
-  context_.device().settle_counters();
-  launches = context_.device().counters().eager_launches - before.eager_launches;
-}
-
 void GraphedCallable::warm_up_forward(bool measured) {
-  warm_up(measured, forward_launches_,
-          [&] { output_ = body_.forward(sample_, warmup_mode, input_, saved_); });
+  forward_launches_ = extra_run(
+      context_, measured, [&] { output_ = body_.forward(sample_, warmup_mode, input_, saved_); });
 }
 
 void GraphedCallable::warm_up_backward(bool measured) {
   delayed_.clear();
-  warm_up(measured, backward_launches_, [&] {
+  backward_launches_ = extra_run(context_, measured, [&] {
     grad_input_ = body_.backward(sample_, warmup_mode, grad_output_, saved_, &delayed_);
   });
   if (delayed_.left().empty()) give_back_activations();
@@ -62,7 +45,8 @@ void GraphedCallable::warm_up_backward(bool measured) {
 }
 
 void GraphedCallable::warm_up_wgrads(bool measured) {
-  warm_up(measured, wgrad_launches_, [&] { body_.add_wgrads(sample_, warmup_mode, delayed_); });
+  wgrad_launches_ =
+      extra_run(context_, measured, [&] { body_.add_wgrads(sample_, warmup_mode, delayed_); });
   give_back_activations();
 }
 

@@ -59,8 +59,6 @@ class GraphedCallable {
   void release_memory();
 
  private:
-  /// Runs `run` as a capture would see it and keeps the number of its launches.
-  void warm_up(bool measured, std::uint64_t& launches, const std::function<void()>& run);
   CaptureRequest request(const CallableCapture& capture, bool forward, bool wgrad) const;
   /// After the last graph of the backward.
   void give_back_activations();

@@ -14,6 +14,7 @@
 #include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
 #include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/extra_runs.hpp"
 #include "workloads/capture/layer_pieces.hpp"
 #include "workloads/capture/transformer_engine_callable.hpp"
 #include "workloads/capture/transformer_engine_plan.hpp"
@@ -264,10 +265,10 @@ class TransformerEngineCapture final : public CaptureImplementation {
     make_callables(step);
     // Between steps gradients count for nothing; the capture has to leave them zero, and all other
     // state as it was.
-    zero_gradients();
+    zero_gradients(context_, model_);
     const std::uint64_t hash_before = keeper_.hash_guarded();
     warm_up();
-    zero_gradients();
+    zero_gradients(context_, model_);
     capture(step, hash_before);
     created_ = true;
   }
@@ -330,12 +331,6 @@ class TransformerEngineCapture final : public CaptureImplementation {
     return {[this, layer] { context_.gather->before_layer(layer); }};
   }
 
-  void zero_gradients() {
-    for (const StageParameter& parameter : model_.parameters()) {
-      context_.stream().fill(parameter.parameter.main_grad, 0, "zero " + parameter.name);
-    }
-  }
-
   /// Visits the callables of a pass: layers upwards in forward, downwards in backward.
   template <typename Visit>
   void for_each_callable(const OrderedPass& pass, const Visit& visit) {
@@ -347,14 +342,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   void warm_up() {
-    const Buffer kept = save_rng_state(context_.stream(), context_.allocator(), default_pool,
-                                       context_.rng, "keep random state over warm-up");
-    std::vector<Buffer> kept_state;
-    for (const TensorView& state : context_.model_state) {
-      kept_state.emplace_back(context_.allocator(), context_.stream(), default_pool, state.dtype,
-                              state.shape, "state of the model kept over warm-up");
-      context_.stream().copy(kept_state.back().view(), state, "keep state over warm-up");
-    }
+    StateOverExtraRuns state(context_);
     {
       StreamScope side(context_, *warmup_stream_);
       const std::int32_t runs = inner_warmups(
@@ -362,13 +350,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
       for (std::int32_t run = 0; run < runs; ++run) warm_up_once(run + 1 == runs);
       side.join();
     }
-    restore_rng_state(context_.stream(), context_.rng, kept.view(),
-                      "restore random state after warm-up");
-    if (context_.fault(Fault::f12e_scaling_kept_over_warmup)) return;
-    for (std::size_t i = 0; i < kept_state.size(); ++i) {
-      context_.stream().copy(context_.model_state[i], kept_state[i].view(),
-                             "restore state after warm-up");
-    }
+    state.restore();
   }
 
   void warm_up_once(bool measured) {

@@ -13,16 +13,25 @@ using matrix::Cell;
 using matrix::CudaGraphImpl;
 using matrix::CudaGraphModule;
 
-bool full_iteration(const Cell& cell) {
+/// All of the model's layers are captured: in graphs of iterations or as a pair of callables.
+bool all_layers(const Cell& cell) {
   return cell.config.cuda_graph_impl == CudaGraphImpl::full_iteration ||
          (cell.config.cuda_graph_impl == CudaGraphImpl::local &&
           cell.config.cuda_graph_scope.contains(CudaGraphModule::full_iteration));
 }
 
+bool callable_pair(const Cell& cell) {
+  return all_layers(cell) && cell.shape.capture_form == matrix::CaptureForm::callables;
+}
+
+bool full_iteration(const Cell& cell) {
+  return all_layers(cell) && !callable_pair(cell);
+}
+
 /// Per-layer graphs of `local` that hold at least one layer of a dense model.
 bool local_layers(const Cell& cell) {
   const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
-  return cell.config.cuda_graph_impl == CudaGraphImpl::local && !full_iteration(cell) &&
+  return cell.config.cuda_graph_impl == CudaGraphImpl::local && !all_layers(cell) &&
          (scope.empty() || scope.contains(CudaGraphModule::full) ||
           scope.contains(CudaGraphModule::attn) || scope.contains(CudaGraphModule::mlp));
 }
@@ -49,17 +58,17 @@ bool layer_graphs(const Cell& cell) {
 }
 
 bool whole_layer_graphs(const Cell& cell) {
-  return local_layers(cell) || callable_layers(cell);
+  return local_layers(cell) || callable_layers(cell) || callable_pair(cell);
 }
 
 bool any_graph(const Cell& cell) {
-  return full_iteration(cell) || layer_graphs(cell);
+  return all_layers(cell) || layer_graphs(cell);
 }
 
 /// Graphs whose inputs hold sequences from their first row to their last: the rows that sequence
 /// parallelism gives a rank's layers do not begin where sequences do.
 bool whole_sequences(const Cell& cell) {
-  return full_iteration(cell) || (layer_graphs(cell) && !cell.config.sequence_parallel);
+  return full_iteration(cell) || (any_graph(cell) && !cell.config.sequence_parallel);
 }
 
 /// Replicas gather parameters beside the forward.
@@ -83,7 +92,7 @@ bool delayed_callables(const Cell& cell) {
 
 /// Graphs that hold the gather of the incoming gradient, which the end of a layer does.
 bool gathering(const Cell& cell) {
-  return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::mlp);
+  return all_layers(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::mlp);
 }
 
 bool several_microbatches(const Cell& cell) {
@@ -124,7 +133,8 @@ bool communicating_graph(const Cell& cell) {
 /// More than one graph a rank: layers have a forward and a backward each, an iteration one graph a
 /// mode.
 bool several_graphs(const Cell& cell) {
-  return layer_graphs(cell) || (full_iteration(cell) && cell.shape.eval_interval > 0);
+  return layer_graphs(cell) || callable_pair(cell) ||
+         (full_iteration(cell) && cell.shape.eval_interval > 0);
 }
 
 bool accumulating(const Cell& cell) {
@@ -134,7 +144,7 @@ bool accumulating(const Cell& cell) {
 /// Graphs that draw: attention has both kinds of dropout, the MLP that of the hidden states.
 bool any_dropout(const Cell& cell) {
   const bool attention =
-      full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
+      all_layers(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
   return (any_graph(cell) && cell.config.hidden_dropout > 0.0F) ||
          (attention && cell.config.attention_dropout > 0.0F);
 }
@@ -173,16 +183,16 @@ bool clipping_graph(const Cell& cell) {
 
 /// Graphs that hold the start of every layer's forward.
 bool opening(const Cell& cell) {
-  return full_iteration(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
+  return all_layers(cell) || local_layers(cell) || callables_hold(cell, CudaGraphModule::attn);
 }
 
 /// Graphs that give tokens their rows where experts have a fixed number of them.
 bool dropping(const Cell& cell) {
   const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
   const bool captures =
-      full_iteration(cell) || (cell.config.cuda_graph_impl != CudaGraphImpl::none &&
-                               (scope.empty() || scope.contains(CudaGraphModule::moe) ||
-                                scope.contains(CudaGraphModule::moe_preprocess)));
+      all_layers(cell) || (cell.config.cuda_graph_impl != CudaGraphImpl::none &&
+                           (scope.empty() || scope.contains(CudaGraphModule::moe) ||
+                            scope.contains(CudaGraphModule::moe_preprocess)));
   return captures && cell.config.moe_pad_expert_input_to_capacity &&
          cell.config.num_moe_experts.has_value();
 }
@@ -194,8 +204,8 @@ bool graphs_hold(const Cell& cell, CudaGraphModule module) {
     bool held = false;
     for (const matrix::VirtualStage& part : matrix::virtual_stages(cell, stage)) {
       for (std::int32_t layer = part.first_layer; layer < part.end_layer; ++layer) {
-        const bool captured = full_iteration(cell) || (matrix::is_graphed(cell, layer) &&
-                                                       matrix::selects_layer(cell.config, layer));
+        const bool captured = all_layers(cell) || (matrix::is_graphed(cell, layer) &&
+                                                   matrix::selects_layer(cell.config, layer));
         const bool has = matrix::modules_of_layer(cell.config, layer).contains(module);
         held = held || (captured && has);
       }

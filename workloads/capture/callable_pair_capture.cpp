@@ -1,0 +1,328 @@
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "matrix/error.hpp"
+#include "workloads/capture/capture_implementation.hpp"
+#include "workloads/capture/coverage_faults.hpp"
+#include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/extra_runs.hpp"
+#include "workloads/capture/static_input.hpp"
+
+namespace cgconform::workloads {
+namespace {
+
+constexpr std::uint8_t left_over_byte = 0x3F;  // finite and not zero in every floating-point type
+
+/// All layers of the model as one callable, as torch.cuda.make_graphed_callables makes it: before
+/// the first step its forward and its backward are warmed up on a side stream and captured, one
+/// graph each; every training micro-batch replays the two. Embedding, loss and optimizer stay
+/// outside. Validation and micro-batches of another shape run eagerly.
+class CallablePairCapture final : public CaptureImplementation {
+ public:
+  CallablePairCapture(LegContext& context, StageModel& model, LayerBody& body, GraphKeeper& keeper)
+      : context_(context),
+        model_(model),
+        body_(body),
+        keeper_(keeper),
+        layers_(body),
+        captured_layers_(body),
+        coverage_(context),
+        warmup_stream_(context.device().create_stream("graph warm-up")),
+        chunk_(model.chunks().front()) {
+    if (model.chunks().size() != 1) {
+      throw InternalError("a pair of callables holds the layers of one model chunk");
+    }
+  }
+
+  void begin_step(std::int32_t step) override {
+    if (steps_begun_++ == coverage_.capture_delay()) create_graphs(step);
+  }
+
+  void run_iteration(const IterationCall& call, const IterationBody& body) override {
+    context_.agree_on_launch({.name = launch_name(call)});
+    body(BodyMode{});
+  }
+
+  TensorView forward(const LayerCall& call, const TensorView& input) override {
+    if (!replays(call)) return forward_eagerly(call, input);
+    if (call.layer == chunk_.first_layer) replay_forward(call, input);
+    return outputs_.at(place(call));
+  }
+
+  TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
+    if (!replays(call)) return backward_eagerly(call, grad_output);
+    if (place(call) + 1 == chunk_.layers.size()) replay_backward(call, grad_output);
+    // Host code of the captured body, the flag included, does not run at replay.
+    if (!context_.fault(Fault::f14c_grad_added_flag_only_in_capture)) {
+      body_.set_grad_added(call.layer, true);
+    }
+    return grad_inputs_.at(place(call));
+  }
+
+  void add_wgrads(const LayerCall& call) override {
+    if (replays(call) || !layers_.has_wgrads(call)) return;
+    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
+  }
+
+  void release(std::int32_t microbatch, const LayerRange& layers) override {
+    layers_.release(microbatch, layers);
+  }
+
+  void end_schedule_call(const IterationCall& call) override {
+    if (call.mode == IterationMode::training && created_) coverage_.after_replayed_call();
+  }
+
+  PoolId iteration_pool() const override {
+    return context_.plan.separate_pools ? default_pool : pool_;
+  }
+  bool captured() const override { return created_; }
+
+  void destroy() override {
+    layers_.clear();
+    if (context_.fault(Fault::f32d_buffers_freed_before_graphs)) release_memory();
+    keeper_.destroy(backward_graph_);
+    keeper_.destroy(forward_graph_);
+    release_memory();
+    // Graphs that share a pool use the places of each other's slots: the slots go after the graphs.
+    backward_graph_ = {};
+    forward_graph_ = {};
+    created_ = false;
+  }
+
+ private:
+  std::size_t place(const LayerCall& call) const {
+    return static_cast<std::size_t>(call.layer - chunk_.first_layer);
+  }
+
+  bool replays(const LayerCall& call) const {
+    return created_ && !call.validation && !call.partial && !coverage_.fast_path_lost();
+  }
+
+  TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
+    TensorView output;
+    keeper_.run_eagerly(layer_execution(call, true),
+                        [&] { output = layers_.forward(call, input); });
+    return output;
+  }
+
+  TensorView backward_eagerly(const LayerCall& call, const TensorView& grad_output) {
+    TensorView grad_input;
+    keeper_.run_eagerly(layer_execution(call, false),
+                        [&] { grad_input = layers_.backward(call, grad_output); });
+    return grad_input;
+  }
+
+  static ExecutionRecord pair_execution(const LayerCall& call, bool forward) {
+    return {.step = call.step, .microbatch = call.microbatch, .forward = forward};
+  }
+
+  void replay_forward(const LayerCall& call, const TensorView& input) {
+    if (std::exchange(in_flight_, true)) {
+      throw Error(call.label() + ": forward before the backward of the forward that came last");
+    }
+    refresh_static_input(context_, call, {"input", input_.view(), replays_}, input);
+    if (call.cu_seqlens.valid()) {
+      refresh_static_input(context_, call, {"cu_seqlens", body_.borders_slot(), replays_},
+                           call.cu_seqlens);
+    }
+    keeper_.replay(forward_graph_, pair_execution(call, true), [&] {
+      eager_layers_.emplace(body_);
+      const std::vector<TensorView> outputs = run_forward(*eager_layers_, call);
+      copy_all(outputs_, outputs);
+    });
+    ++replays_;
+  }
+
+  void replay_backward(const LayerCall& call, const TensorView& grad_output) {
+    if (!std::exchange(in_flight_, false)) {
+      throw Error(call.label() + ": backward before its forward");
+    }
+    refresh_static_input(context_, call, {"grad_output", grad_output_.view(), replays_},
+                         grad_output);
+    keeper_.replay(backward_graph_, pair_execution(call, false), [&] {
+      const std::vector<TensorView> grad_inputs = run_backward(*eager_layers_, call);
+      copy_all(grad_inputs_, grad_inputs);
+      eager_layers_.reset();
+    });
+  }
+
+  void copy_all(const std::vector<TensorView>& to, const std::vector<TensorView>& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      context_.stream().copy(to[i], from[i], "output of eager code in place of a replay");
+    }
+  }
+
+  LayerCall call_of(LayerCall call, std::size_t place) const {
+    call.module = chunk_.layers[place];
+    call.layer = chunk_.first_layer + static_cast<std::int32_t>(place);
+    return call;
+  }
+
+  /// The outputs of all layers, in their order.
+  std::vector<TensorView> run_forward(EagerLayers& layers, const LayerCall& call) {
+    std::vector<TensorView> outputs;
+    TensorView value = input_.view();
+    for (std::size_t i = 0; i < chunk_.layers.size(); ++i) {
+      value = layers.forward(call_of(call, i), value);
+      outputs.push_back(value);
+    }
+    return outputs;
+  }
+
+  /// The gradients of the inputs of all layers, in their order.
+  std::vector<TensorView> run_backward(EagerLayers& layers, const LayerCall& call) {
+    std::vector<TensorView> grad_inputs(chunk_.layers.size());
+    TensorView grad = grad_output_.view();
+    for (std::size_t i = chunk_.layers.size(); i-- > 0;) {
+      const LayerCall layer = call_of(call, i);
+      grad = layers.backward(layer, grad);
+      grad_inputs[i] = grad;
+      if (layers.has_wgrads(layer)) layers.add_wgrads(layer);
+    }
+    return grad_inputs;
+  }
+
+  Buffer static_buffer(const char* label) {
+    Buffer slot(context_.allocator(), context_.stream(), default_pool, context_.model_type(),
+                context_.hidden_shape(), label);
+    context_.stream().fill(slot.view(), left_over_byte, label);
+    return slot;
+  }
+
+  void create_graphs(std::int32_t step) {
+    context_.clock.enter(Phase::warmup);
+    input_ = static_buffer("static input");
+    grad_output_ = static_buffer("static grad_output");
+    sample_ = {.step = step,
+               .sequences = context_.cell.config.micro_batch_size,
+               .valid_length = context_.cell.config.seq_length,
+               .cu_seqlens = body_.borders_slot()};
+    // Between steps gradients count for nothing; the capture has to leave them zero, and all other
+    // state as it was.
+    zero_gradients(context_, model_);
+    const std::uint64_t hash_before = keeper_.hash_guarded();
+    warm_up();
+    zero_gradients(context_, model_);
+    capture(hash_before);
+    created_ = true;
+  }
+
+  void warm_up() {
+    StateOverExtraRuns state(context_);
+    {
+      StreamScope side(context_, *warmup_stream_);
+      for (std::int32_t run = 0; run < context_.plan.warmup_steps; ++run) {
+        warm_up_once(run + 1 == context_.plan.warmup_steps);
+      }
+      side.join();
+    }
+    state.restore();
+  }
+
+  void warm_up_once(bool measured) {
+    EagerLayers layers(body_);
+    forward_launches_ = extra_run(context_, measured, [&] { run_forward(layers, sample_); });
+    backward_launches_ = extra_run(context_, measured, [&] { run_backward(layers, sample_); });
+  }
+
+  PoolId pool_for(const char* name) {
+    if (pool_ == default_pool || context_.plan.separate_pools) {
+      pool_ = keeper_.create_pool(context_.plan.separate_pools ? fmt::format("graph {}", name)
+                                                               : "graph");
+      keeper_.ledger().open_captures(pool_);
+    }
+    return pool_;
+  }
+
+  CaptureRequest request(bool forward, PoolId pool) const {
+    return {.name = forward ? "layers forward" : "layers backward",
+            .forward = forward,
+            .step = sample_.step,
+            .mode = CaptureMode::global,
+            .pool = pool,
+            .input = forward ? input_.view().data : nullptr,
+            .eager_body_launches = forward ? forward_launches_ : backward_launches_};
+  }
+
+  void agree_on_capture(const CaptureRequest& request) const {
+    context_.agree_on_launch({.name = fmt::format("step {} {}", request.step, request.name),
+                              .kind = LaunchIntent::Kind::capture});
+  }
+
+  void capture(std::uint64_t hash_before) {
+    const CaptureRequest forward = request(true, pool_for("forward"));
+    agree_on_capture(forward);
+    keeper_.capture(forward_graph_, forward, hash_before, [&] {
+      captured_layers_.set_mode({.pool = forward.pool, .capturing = true});
+      outputs_ = run_forward(captured_layers_, sample_);
+    });
+    std::vector<TensorView> inputs{input_.view()};
+    if (sample_.cu_seqlens.valid()) inputs.push_back(sample_.cu_seqlens);
+    keeper_.enter(forward_graph_, inputs);
+
+    inputs.push_back(grad_output_.view());
+    for (std::size_t i = 0; i < chunk_.layers.size(); ++i) {
+      inputs.push_back(outputs_[i]);
+      const SavedActivations& saved = captured_layers_.saved(call_of(sample_, i));
+      for (const auto& [name, view] : saved.views()) inputs.push_back(view);
+    }
+    const CaptureRequest backward = request(false, pool_for("backward"));
+    agree_on_capture(backward);
+    keeper_.capture(backward_graph_, backward, hash_before, [&] {
+      captured_layers_.set_mode({.pool = backward.pool, .capturing = true});
+      grad_inputs_ = run_backward(captured_layers_, sample_);
+    });
+    keeper_.enter(backward_graph_, inputs);
+    keeper_.ledger().close_captures();
+    body_.faults().after_last_capture(backward.pool);
+  }
+
+  void release_memory() {
+    captured_layers_.clear();
+    eager_layers_.reset();
+    input_.reset();
+    grad_output_.reset();
+  }
+
+  LegContext& context_;
+  StageModel& model_;
+  LayerBody& body_;
+  GraphKeeper& keeper_;
+  EagerLayers layers_;           ///< that run outside of the graphs
+  EagerLayers captured_layers_;  ///< their outputs and activations lie in the graphs' memory
+  std::optional<EagerLayers> eager_layers_;  ///< of a forward that sabotage ran eagerly
+  CoverageFaults coverage_;
+  std::unique_ptr<Stream> warmup_stream_;
+  const ModelChunk& chunk_;
+  LayerCall sample_;  ///< without its layer
+  Buffer input_;
+  Buffer grad_output_;
+  std::vector<TensorView> outputs_;      ///< by layer of the chunk
+  std::vector<TensorView> grad_inputs_;  ///< by layer of the chunk
+  CapturedGraph forward_graph_;
+  CapturedGraph backward_graph_;
+  PoolId pool_ = default_pool;
+  std::int32_t steps_begun_ = 0;
+  std::uint64_t forward_launches_ = 0;
+  std::uint64_t backward_launches_ = 0;
+  std::uint64_t replays_ = 0;
+  bool in_flight_ = false;  ///< a forward whose backward has not run
+  bool created_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureImplementation> make_callable_pair_capture(LegContext& context,
+                                                                  StageModel& model,
+                                                                  LayerBody& body,
+                                                                  GraphKeeper& keeper) {
+  return std::make_unique<CallablePairCapture>(context, model, body, keeper);
+}
+
+}  // namespace cgconform::workloads
