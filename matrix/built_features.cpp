@@ -114,7 +114,7 @@ constexpr std::array feature_rows{
                      (config.sequence_packing != SequencePacking::offline ||
                       !config.pad_to_max_length || !config.pad_cu_seqlens);
             }},
-    Feature{"Mamba layers over several tensor-parallel ranks", missing, missing,
+    Feature{"Mamba layers over several tensor-parallel ranks", built, built,
             [](const Cell& cell) {
               return cell.config.tensor_model_parallel_size > 1 && cell.config.is_hybrid_model;
             }},
@@ -255,7 +255,7 @@ constexpr std::array feature_rows{
               return cell.config.delay_wgrad_compute && captures_by_layer(cell) &&
                      cell.config.cuda_graph_impl == CudaGraphImpl::local;
             }},
-    Feature{"delayed weight gradients of Mamba layers", missing, missing,
+    Feature{"delayed weight gradients of Mamba layers", built, built,
             [](const Cell& cell) {
               return cell.config.delay_wgrad_compute && cell.config.is_hybrid_model;
             }},

@@ -87,7 +87,8 @@ bool leaves_wgrads(const matrix::Cell& cell, std::int32_t layer, std::string_vie
     if (module.scope == "moe_router") {
       return cell.config.moe_shared_expert_intermediate_size.has_value();
     }
-    return module.scope == "attn" || module.scope == "mlp" || module.scope == "moe_experts";
+    return module.scope == "attn" || module.scope == "mlp" || module.scope == "mamba" ||
+           module.scope == "moe_experts";
   });
 }
 

@@ -178,7 +178,7 @@ namespace {
 
 /// Of attention: queries, keys and values together, or two ways down to latents and two up again,
 /// and the projection; both of the MLP, of each expert that the rank holds and of the shared one;
-/// of Mamba gate, values, steps and the projection. The router is not quantised.
+/// of Mamba gate, values, states, steps and the projection. The router is not quantised.
 std::int32_t quantised_weights_of_layer(const matrix::Cell& cell, std::int32_t layer) {
   using matrix::CudaGraphModule;
   const matrix::TrainingConfig& config = cell.config;
@@ -191,7 +191,7 @@ std::int32_t quantised_weights_of_layer(const matrix::Cell& cell, std::int32_t l
   } else if (modules.contains(CudaGraphModule::mlp)) {
     weights += 2;
   }
-  if (modules.contains(CudaGraphModule::mamba)) weights += 4;
+  if (modules.contains(CudaGraphModule::mamba)) weights += 5;
   return weights;
 }
 

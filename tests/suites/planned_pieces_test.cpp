@@ -68,6 +68,20 @@ TEST(PlannedPieces, OfLocalHaveGraphsOfTheirOwnInEitherDirection) {
                                               "backward moe_router+moe_preprocess"}));
 }
 
+TEST(PlannedPieces, OfEveryKindOfLayerOfAHybridModelLeaveWeightGradients) {
+  Cell cell = cell_with_experts(CudaGraphImpl::transformer_engine, {});
+  cell.config.num_moe_experts.reset();
+  cell.config.is_hybrid_model = true;
+  cell.config.hybrid_layer_pattern = *matrix::HybridPattern::parse("M*-");
+  cell.config.num_layers = 3;
+  for (std::int32_t layer = 0; layer < 3; ++layer) {
+    cell.config.delay_wgrad_compute = false;
+    EXPECT_FALSE(leaves_wgrads(cell, layer, {}));
+    cell.config.delay_wgrad_compute = true;
+    EXPECT_TRUE(leaves_wgrads(cell, layer, {})) << layer;
+  }
+}
+
 TEST(PlannedPieces, RecomputeOnlyWhatTheirModulesDiscard) {
   using M = CudaGraphModule;
   using R = matrix::RecomputeModule;

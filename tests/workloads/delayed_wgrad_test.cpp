@@ -52,6 +52,9 @@ std::vector<matrix::Cell> models() {
   grouped.config.add_bias_linear = false;
   matrix::Cell& latent = cells.emplace_back(plain);
   latent.config.multi_latent_attention = true;
+  matrix::Cell& hybrid = cells.emplace_back(plain);
+  hybrid.config.is_hybrid_model = true;
+  hybrid.config.hybrid_layer_pattern = *matrix::HybridPattern::parse("M*");
   matrix::Cell& quantised = cells.emplace_back(plain);
   quantised.config.fp8 = matrix::Fp8Format::hybrid;
   matrix::Cell& recomputed = cells.emplace_back(with_experts(plain));

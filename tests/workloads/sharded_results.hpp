@@ -59,7 +59,7 @@ inline std::vector<double> part_of_each(const std::vector<double>& whole, std::s
 
 /// What a rank of the cell holds of a tensor of the whole model, cut by hand: rows of
 /// column-parallel weights, those of queries, keys and values apart; columns of row-parallel ones;
-/// of experts some, and of each of them rows or columns.
+/// of experts some, and of each of them rows or columns; of Mamba layers what belongs to its heads.
 inline std::vector<double> held_by(const matrix::Cell& cell, std::int32_t rank,
                                    const std::string& tensor, std::vector<double> whole) {
   const matrix::TrainingConfig& config = cell.config;
@@ -73,6 +73,13 @@ inline std::vector<double> held_by(const matrix::Cell& cell, std::int32_t rank,
     const auto group = static_cast<std::size_t>(matrix::replica_of(cell, rank)) % groups;
     whole = part_of_each(whole, 1, group, groups);
     experts = static_cast<std::size_t>(config.num_moe_experts.value_or(1)) / groups;
+  }
+  if (has("mixer.") && !has("proj.states") && !has("conv1d.states")) {
+    constexpr std::size_t taps = 4;
+    const std::size_t rows = has("out_proj")               ? hidden
+                             : has("conv1d.values.weight") ? taps
+                                                           : std::size_t{1};
+    return part_of_each(whole, rows, part, parts);
   }
   if (has("linear_proj.weight") || has("linear_fc2.weight")) {
     return part_of_each(whole, experts * hidden, part, parts);

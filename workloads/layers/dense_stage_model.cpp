@@ -136,7 +136,7 @@ class DenseStageModel final : public StageModel {
       final_norm_bias_ =
           add(ModelPart::head, "final_layernorm.bias", {hidden}, bias_init, final_norm_bias_number);
       for (const std::size_t norm : {parameters_.size() - 2, parameters_.size() - 1}) {
-        parameters_[norm].parameter.sees_own_rows = tensor_.shares_rows();
+        parameters_[norm].parameter.partial_gradient = tensor_.shares_rows();
       }
       output_weight_ = add(ModelPart::head, "output_layer.weight", {vocabulary, hidden}, head_init,
                            output_weight_number);

@@ -16,8 +16,8 @@ InputNorm::InputNorm(std::string name, std::int64_t hidden, const ModuleParamete
                                 made_in.first_number + number)),
       bias_(made_in.store.add(name_ + ".bias", {hidden}, bias_init,
                               made_in.first_number + number + 1)) {
-  weight_.sees_own_rows = made_in.tensor.shares_rows();
-  bias_.sees_own_rows = weight_.sees_own_rows;
+  weight_.partial_gradient = made_in.tensor.shares_rows();
+  bias_.partial_gradient = weight_.partial_gradient;
 }
 
 Buffer InputNorm::forward(LayerContext& context, const TensorView& input,

@@ -26,8 +26,8 @@ struct Parameter {
   bool of_experts = false;
   /// Each tensor-parallel rank holds another part of it; otherwise all of them hold the same.
   bool tensor_share = false;
-  /// All tensor-parallel ranks hold it, and each has gradients of its own rows only.
-  bool sees_own_rows = false;
+  /// All tensor-parallel ranks hold it, and each has a summand of its gradient.
+  bool partial_gradient = false;
 };
 
 /// Parameters that lie side by side in memory, seen as one vector of weights and one of gradients

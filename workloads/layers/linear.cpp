@@ -102,6 +102,23 @@ Buffer DuplicatedLinear::backward(LayerContext& context, const TensorView& grad_
   return multiply_backward(context, grad_output, x);
 }
 
+SharedInputLinear::SharedInputLinear(LinearDeclaration declaration, const ModuleParameters& made_in,
+                                     OutputShare share)
+    : Linear(std::move(declaration), made_in,
+             share == OutputShare::equal ? shard_of(made_in.tensor, 0) : ParameterShard{},
+             share == OutputShare::equal ? shard_of(made_in.tensor, 0) : ParameterShard{}) {
+  if (share == OutputShare::whole && tensor().splits()) mark_partial_gradients();
+}
+
+Buffer SharedInputLinear::forward(LayerContext& context, const TensorView& x) const {
+  return multiply(context, x, true);
+}
+
+Buffer SharedInputLinear::backward(LayerContext& context, const TensorView& grad_output,
+                                   const TensorView& x) const {
+  return multiply_backward(context, grad_output, x);
+}
+
 RowParallelLinear::RowParallelLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
     : Linear(std::move(declaration), made_in, shard_of(made_in.tensor, 1), {}) {}
 

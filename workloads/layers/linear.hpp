@@ -32,6 +32,8 @@ class Linear {
          const ParameterShard& weight_shard, const ParameterShard& bias_shard);
 
   const std::string& name() const { return declaration_.name; }
+  /// See Parameter.
+  void mark_partial_gradients() { weight_.partial_gradient = bias_.partial_gradient = true; }
   const TensorParallel& tensor() const { return tensor_; }
   /// x weight^T, plus the bias where `with_bias` and there is one, plus `residual` where it is
   /// valid; see `adds_residual`.
@@ -75,6 +77,22 @@ class DuplicatedLinear : public Linear {
   DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in);
 
   Buffer forward(LayerContext& context, const TensorView& x) const;
+  Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;
+};
+
+/// What the ranks of a group have of the outputs of a linear layer.
+enum class OutputShare : std::uint8_t { equal, whole };
+
+/// One of several linear layers with the same input, which their owner gathers for all of them, and
+/// whose gradient it sums up over the ranks once. A rank gives its share of the outputs. Where that
+/// is all of them, its gradients, of outputs and of weights, are summands of those of the group.
+class SharedInputLinear : public Linear {
+ public:
+  SharedInputLinear(LinearDeclaration declaration, const ModuleParameters& made_in,
+                    OutputShare share);
+
+  Buffer forward(LayerContext& context, const TensorView& x) const;
+  /// The rank's summand of the gradient of x.
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;
 };
 

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
+#include "workloads/layers/shared_rows.hpp"
 #include "workloads/ops/elementwise.hpp"
 #include "workloads/training/tensor_ops.hpp"
 
@@ -20,27 +22,37 @@ constexpr ParameterInit skip_init{1.0F, 0.1F};
 /// Numbers of the parameters after the module's first.
 enum Number : std::uint64_t {
   norm_numbers,
-  gate_weight_number = norm_numbers + 2,
-  values_weight_number,
-  step_weight_number,
-  convolution_weight_number,
-  convolution_bias_number,
+  gate_number = norm_numbers + 2,
+  step_number,
   step_bias_number,
   decay_log_number,
   skip_number,
-  output_weight_number,
+  output_number,
+  values_numbers,
+  state_weights_numbers = values_numbers + 3,
+};
+
+/// Of a part that is convolved, after its first.
+enum ConvolvedNumber : std::uint64_t {
+  projection_number,
+  convolution_weight_number,
+  convolution_bias_number,
 };
 
 /// A projection without a bias.
-DuplicatedLinear projection(const char* name, std::int64_t inputs, std::int64_t outputs,
-                            Number number, const ModuleParameters& made_in) {
-  return DuplicatedLinear(
-      {.name = name, .inputs = inputs, .outputs = outputs, .bias = false, .weight_number = number},
-      made_in);
+LinearDeclaration projection(std::string name, std::int64_t inputs, std::int64_t outputs,
+                             std::uint64_t number) {
+  return {.name = std::move(name),
+          .inputs = inputs,
+          .outputs = outputs,
+          .bias = false,
+          .weight_number = number};
 }
 
-std::int64_t channels_of(const MambaSizes& sizes) {
-  return sizes.inner() + 2 * std::int64_t{sizes.states};
+/// What a rank holds of a parameter that is shared out along `axis`, or of one that is not.
+ParameterShard shard_of(const TensorParallel& tensor, int axis, OutputShare share) {
+  if (share == OutputShare::whole) return {};
+  return {.axis = axis, .part = tensor.rank(), .parts = tensor.size()};
 }
 
 }  // namespace
@@ -58,44 +70,65 @@ MambaSizes::MambaSizes(const TransformerShape& shape) {
   chunk = std::min((shape.length + 1) / 2, longest_chunk);
 }
 
+MambaMixer::Convolved::Convolved(const char* part, std::int64_t outputs, OutputShare share,
+                                 std::uint64_t number, const TransformerShape& shape,
+                                 const MambaSizes& sizes, const ModuleParameters& made_in)
+    : name(fmt::format("mixer.conv1d.{}", part)),
+      projection(workloads::projection(fmt::format("mixer.in_proj.{}", part), shape.hidden, outputs,
+                                       number + projection_number),
+                 made_in, share) {
+  const std::uint64_t first = made_in.first_number + number;
+  weight = made_in.store.add(name + ".weight", {sizes.taps, outputs}, weight_init(sizes.taps),
+                             first + convolution_weight_number, shard_of(made_in.tensor, 1, share));
+  bias = made_in.store.add(name + ".bias", {outputs}, bias_init, first + convolution_bias_number,
+                           shard_of(made_in.tensor, 0, share));
+  weight.partial_gradient = share == OutputShare::whole && made_in.tensor.splits();
+  bias.partial_gradient = weight.partial_gradient;
+}
+
+void MambaMixer::Convolved::append_to(std::vector<Parameter>& parameters) const {
+  projection.append_to(parameters);
+  parameters.insert(parameters.end(), {weight, bias});
+}
+
 MambaMixer::MambaMixer(std::string layer_name, const TransformerShape& shape,
                        const ModuleParameters& made_in)
     : name_(std::move(layer_name)),
       shape_(shape),
+      tensor_(made_in.tensor),
       sizes_(shape),
+      own_heads_(sizes_.heads / made_in.tensor.size()),
       norm_("norm", shape.hidden, made_in, norm_numbers),
-      gate_(projection("mixer.in_proj.gate", shape.hidden, sizes_.inner(), gate_weight_number,
-                       made_in)),
-      values_(projection("mixer.in_proj.values", shape.hidden, channels_of(sizes_),
-                         values_weight_number, made_in)),
-      step_(projection("mixer.in_proj.step", shape.hidden, sizes_.heads, step_weight_number,
-                       made_in)),
-      output_(projection("mixer.out_proj", sizes_.inner(), shape.hidden, output_weight_number,
-                         made_in)) {
-  const std::int64_t channels = channels_of(sizes_);
-  const std::int64_t heads = sizes_.heads;
-  const auto made = [&](const char* parameter_name, const Shape& extents, const ParameterInit& init,
-                        Number number) {
-    return made_in.store.add(parameter_name, extents, init, made_in.first_number + number);
+      gate_(projection("mixer.in_proj.gate", shape.hidden, sizes_.inner(), gate_number), made_in,
+            OutputShare::equal),
+      values_("values", sizes_.inner(), OutputShare::equal, values_numbers, shape, sizes_, made_in),
+      state_weights_("states", 2 * std::int64_t{sizes_.states}, OutputShare::whole,
+                     state_weights_numbers, shape, sizes_, made_in),
+      step_(projection("mixer.in_proj.step", shape.hidden, sizes_.heads, step_number), made_in,
+            OutputShare::equal),
+      output_(projection("mixer.out_proj", sizes_.inner(), shape.hidden, output_number), made_in) {
+  const auto of_heads = [&](const char* parameter_name, const ParameterInit& init, Number number) {
+    return made_in.store.add(parameter_name, {sizes_.heads}, init, made_in.first_number + number,
+                             shard_of(made_in.tensor, 0, OutputShare::equal));
   };
-  convolution_weight_ = made("mixer.conv1d.weight", {sizes_.taps, channels},
-                             weight_init(sizes_.taps), convolution_weight_number);
-  convolution_bias_ = made("mixer.conv1d.bias", {channels}, bias_init, convolution_bias_number);
-  step_bias_ = made("mixer.dt_bias", {heads}, step_bias_init, step_bias_number);
-  decay_log_ = made("mixer.A_log", {heads}, decay_log_init, decay_log_number);
-  skip_ = made("mixer.D", {heads}, skip_init, skip_number);
+  step_bias_ = of_heads("mixer.dt_bias", step_bias_init, step_bias_number);
+  decay_log_ = of_heads("mixer.A_log", decay_log_init, decay_log_number);
+  skip_ = of_heads("mixer.D", skip_init, skip_number);
+  // In the order in which they were added to the store.
   parameters_ = {norm_.weight(), norm_.bias()};
-  for (const DuplicatedLinear* linear : {&gate_, &values_, &step_}) linear->append_to(parameters_);
-  parameters_.insert(parameters_.end(),
-                     {convolution_weight_, convolution_bias_, step_bias_, decay_log_, skip_});
+  gate_.append_to(parameters_);
+  values_.append_to(parameters_);
+  state_weights_.append_to(parameters_);
+  step_.append_to(parameters_);
   output_.append_to(parameters_);
+  parameters_.insert(parameters_.end(), {step_bias_, decay_log_, skip_});
 }
 
-ScanParams MambaMixer::scan_params(std::int32_t chunk) const {
+ScanParams MambaMixer::scan_params(std::int32_t sequences, std::int32_t chunk) const {
   ScanParams params;
-  params.sequences = shape_.sequences;
+  params.sequences = sequences;
   params.length = shape_.length;
-  params.heads = sizes_.heads;
+  params.heads = own_heads_;
   params.head_size = sizes_.head_size;
   params.states = sizes_.states;
   params.first = chunk * sizes_.chunk;
@@ -104,16 +137,23 @@ ScanParams MambaMixer::scan_params(std::int32_t chunk) const {
 }
 
 Shape MambaMixer::state_shape(std::int64_t count) const {
-  return {count * shape_.sequences, sizes_.heads, sizes_.head_size, sizes_.states};
+  return {count, own_heads_, sizes_.head_size, sizes_.states};
 }
 
 TensorView MambaMixer::state_at(const TensorView& states, std::int32_t chunk) const {
-  const Shape one = state_shape(1);
+  const Shape one = state_shape(states.shape[0] / (chunks() + 1));
   return elements_of(states, chunk * one.elements(), one);
 }
 
-ScanInputs MambaMixer::scan_inputs(const TensorView& convolved, const TensorView& step) const {
-  return {convolved, step, step_bias_.weight, decay_log_.weight, skip_.weight};
+ScanInputs MambaMixer::scan_inputs(const LayerContext& context, const TensorView& values,
+                                   const TensorView& state_weights, const TensorView& step) const {
+  return {.values = values,
+          .state_weights = state_weights,
+          .step = step,
+          .step_bias = step_bias_.weight,
+          .decay_log = decay_log_.weight,
+          .skip = skip_.weight,
+          .cu_seqlens = context.cu_seqlens};
 }
 
 Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
@@ -121,19 +161,22 @@ Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
   Stream& stream = context.stream;
   const DType dtype = input.dtype;
   Buffer normed = norm_.forward(context, input, saved);
-  Buffer gate = gate_.forward(context, normed.view());
-  Buffer values = values_.forward(context, normed.view());
-  Buffer step = step_.forward(context, normed.view());
+  Buffer gathered;
+  const TensorView all = gather_rows(context, tensor_, normed.view(), gathered, "mixer.in_proj");
+  Buffer gate = gate_.forward(context, all);
+  Buffer values = values_.projection.forward(context, all);
+  Buffer state_weights = state_weights_.projection.forward(context, all);
+  Buffer step = step_.forward(context, all);
   norm_.keep_or_discard(context, input, std::move(normed), saved);
 
-  Buffer convolved = make_buffer(context, dtype, values.view().shape, "mixer.conv1d");
-  causal_convolution_forward(stream, convolved.view(), values.view(), convolution_weight_.weight,
-                             convolution_bias_.weight, shape_.length,
-                             op_label(context, "mixer.conv1d"));
-  keep(context, saved, "mixer.values", std::move(values));
-  Buffer scanned = scan(context, scan_inputs(convolved.view(), step.view()), saved);
+  Buffer convolved_values = convolve(context, values_, std::move(values), saved);
+  Buffer convolved_weights = convolve(context, state_weights_, std::move(state_weights), saved);
+  Buffer scanned = scan(
+      context, scan_inputs(context, convolved_values.view(), convolved_weights.view(), step.view()),
+      saved);
   keep(context, saved, "mixer.step", std::move(step));
-  keep(context, saved, "mixer.conv1d.output", std::move(convolved));
+  keep(context, saved, values_.name + ".output", std::move(convolved_values));
+  keep(context, saved, state_weights_.name + ".output", std::move(convolved_weights));
 
   Buffer gated = make_buffer(context, dtype, scanned.view().shape, "mixer.gated");
   gate_forward(stream, gated.view(), scanned.view(), gate.view(), op_label(context, "mixer.gated"));
@@ -141,27 +184,53 @@ Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
   keep(context, saved, "mixer.scanned", std::move(scanned));
   Buffer projected = output_.forward(context, gated.view());
   keep(context, saved, "mixer.gated", std::move(gated));
-  const Buffer branch =
-      dropout(context, std::move(projected), shape_.hidden_dropout, saved, "mixer.dropout");
+  const Buffer branch = dropout(context, std::move(projected), shape_.hidden_dropout, saved,
+                                "mixer.dropout", hidden_dropout_stream(tensor_));
   Buffer output = make_buffer(context, dtype, input.shape, "output");
   add(stream, output.view(), input, branch.view(), op_label(context, "mamba residual"));
   return output;
+}
+
+Buffer MambaMixer::convolve(LayerContext& context, const Convolved& part, Buffer input,
+                            SavedActivations& saved) const {
+  const TensorView& x = input.view();
+  Buffer convolved = make_buffer(context, x.dtype, x.shape, part.name);
+  causal_convolution_forward(context.stream, convolved.view(), x, part.weight.weight,
+                             part.bias.weight, shape_.length, context.cu_seqlens,
+                             op_label(context, part.name));
+  keep(context, saved, part.name + ".input", std::move(input));
+  return convolved;
+}
+
+Buffer MambaMixer::convolve_backward(LayerContext& context, const Convolved& part,
+                                     const TensorView& grad_convolved,
+                                     const SavedActivations& saved) const {
+  const TensorView x = saved.at(part.name + ".input");
+  Buffer grad_x = make_buffer(context, x.dtype, x.shape, part.name);
+  const Buffer sums = make_buffer(context, arithmetic_type(x.dtype), x.shape, part.name + ".sums");
+  causal_convolution_backward(
+      context.stream, {grad_x.view(), part.weight.main_grad, part.bias.main_grad, sums.view()},
+      grad_convolved, x, part.weight.weight, part.bias.weight, shape_.length, context.cu_seqlens,
+      op_label(context, part.name + " backward"));
+  return grad_x;
 }
 
 Buffer MambaMixer::scan(LayerContext& context, const ScanInputs& inputs,
                         SavedActivations& saved) const {
   Stream& stream = context.stream;
   const DType dtype = inputs.step.dtype;
-  Buffer scanned = make_buffer(context, dtype, {shape_.tokens(), sizes_.inner()}, "mixer.scan");
+  const std::int32_t sequences = shape_.sequences_of(inputs.step.shape[0]);
+  Buffer scanned = make_buffer(context, dtype, inputs.values.shape, "mixer.scan");
   Buffer states =
-      make_buffer(context, arithmetic_type(dtype), state_shape(chunks() + 1), "mixer.scan.states");
+      make_buffer(context, arithmetic_type(dtype),
+                  state_shape(std::int64_t{chunks() + 1} * sequences), "mixer.scan.states");
   // Chunks add their rows to those of the chunks before.
   stream.fill(scanned.view(), 0, op_label(context, "mixer.scan rows"));
   const TensorView start = state_at(states.view(), 0);
   const bool stale = context.faults.is_on(Fault::f02f_scan_state_zeroed_outside);
   if (!stale) stream.fill(start, 0, op_label(context, "mixer.scan start"));
   if (context.tap != nullptr) context.tap->tap("scan_state:start", start);
-  for_each_chunk([&](std::int32_t chunk, const ScanParams& params) {
+  for_each_chunk(sequences, [&](std::int32_t chunk, const ScanParams& params) {
     selective_scan_forward(stream, scanned.view(), state_at(states.view(), chunk + 1),
                            state_at(states.view(), chunk), inputs, params,
                            op_label(context, fmt::format("mixer.scan chunk {}", chunk)));
@@ -177,68 +246,74 @@ Buffer MambaMixer::backward(LayerContext& context, const TensorView& grad_output
                             SavedActivations& saved) {
   Stream& stream = context.stream;
   const DType dtype = grad_output.dtype;
-  const Buffer dropped_grad =
+  Buffer dropped_grad =
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "mixer.dropout");
-  const TensorView& grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
+  const TensorView grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   const Buffer grad_gated = output_.backward(context, grad, saved.at("mixer.gated"));
   const TensorView gate = saved.at("mixer.gate");
   const Buffer grad_scanned = make_buffer(context, dtype, gate.shape, "mixer.scan");
-  const Buffer grad_gate = make_buffer(context, dtype, gate.shape, "mixer.gate");
+  Buffer grad_gate = make_buffer(context, dtype, gate.shape, "mixer.gate");
   gate_backward(stream, grad_scanned.view(), grad_gate.view(), grad_gated.view(),
                 saved.at("mixer.scanned"), gate, op_label(context, "mixer.gated backward"));
-  const auto [grad_convolved, grad_step] = scan_backward(context, grad_scanned.view(), saved);
+  ScanInputGrads grads = scan_backward(context, grad_scanned.view(), saved);
+  Buffer grad_values = convolve_backward(context, values_, grads.values.view(), saved);
+  Buffer grad_weights =
+      convolve_backward(context, state_weights_, grads.state_weights.view(), saved);
 
-  const TensorView values = saved.at("mixer.values");
-  const Buffer grad_values = make_buffer(context, dtype, values.shape, "mixer.values");
-  const Buffer sums =
-      make_buffer(context, arithmetic_type(dtype), values.shape, "mixer.conv1d.sums");
-  causal_convolution_backward(
-      stream,
-      {grad_values.view(), convolution_weight_.main_grad, convolution_bias_.main_grad, sums.view()},
-      grad_convolved.view(), values, convolution_weight_.weight, convolution_bias_.weight,
-      shape_.length, op_label(context, "mixer.conv1d backward"));
-
-  const TensorView normed = norm_.output(saved);
-  const Buffer grad_normed = gate_.backward(context, grad_gate.view(), normed);
-  const Buffer through_values = values_.backward(context, grad_values.view(), normed);
-  const Buffer through_step = step_.backward(context, grad_step.view(), normed);
-  const std::string label = op_label(context, "mixer.in_proj backward");
-  accumulate(stream, grad_normed.view(), through_values.view(), label);
-  accumulate(stream, grad_normed.view(), through_step.view(), label);
-  return norm_.backward(context, grad_normed.view(), grad_output, saved);
+  Buffer gathered;
+  const std::string name = "mixer.in_proj backward";
+  const TensorView all = gather_rows(context, tensor_, norm_.output(saved), gathered, name);
+  Buffer grad_normed = gate_.backward(context, grad_gate.view(), all);
+  const auto add_path = [&](const SharedInputLinear& linear, Buffer& grad_of_output) {
+    const Buffer path = linear.backward(context, grad_of_output.view(), all);
+    accumulate(stream, grad_normed.view(), path.view(), op_label(context, name));
+    keep_for_wgrads(context, grad_of_output);
+  };
+  add_path(values_.projection, grad_values);
+  add_path(state_weights_.projection, grad_weights);
+  add_path(step_, grads.step);
+  keep_for_wgrads(context, dropped_grad);
+  keep_for_wgrads(context, grad_gate);
+  keep_for_wgrads(context, gathered);
+  const Buffer summed = sum_rows(context, tensor_, std::move(grad_normed), name);
+  return norm_.backward(context, summed.view(), grad_output, saved);
 }
 
-std::pair<Buffer, Buffer> MambaMixer::scan_backward(LayerContext& context,
-                                                    const TensorView& grad_scanned,
-                                                    const SavedActivations& saved) const {
+MambaMixer::ScanInputGrads MambaMixer::scan_backward(LayerContext& context,
+                                                     const TensorView& grad_scanned,
+                                                     const SavedActivations& saved) const {
   Stream& stream = context.stream;
-  const TensorView convolved = saved.at("mixer.conv1d.output");
+  const TensorView values = saved.at(values_.name + ".output");
+  const TensorView weights = saved.at(state_weights_.name + ".output");
   const TensorView step = saved.at("mixer.step");
   const TensorView states = saved.at("mixer.scan.states");
+  const std::int32_t sequences = shape_.sequences_of(step.shape[0]);
   const DType wide = arithmetic_type(step.dtype);
-  Buffer grad_convolved = make_buffer(context, step.dtype, convolved.shape, "mixer.conv1d");
-  Buffer grad_step = make_buffer(context, step.dtype, step.shape, "mixer.step");
-  const Buffer grad_state = make_buffer(context, wide, state_shape(1), "mixer.scan.state");
-  for (const Buffer* rows : {&grad_convolved, &grad_step}) {
+  ScanInputGrads grads{make_buffer(context, step.dtype, values.shape, values_.name),
+                       make_buffer(context, step.dtype, weights.shape, state_weights_.name),
+                       make_buffer(context, step.dtype, step.shape, "mixer.step")};
+  const Buffer grad_state = make_buffer(context, wide, state_shape(sequences), "mixer.scan.state");
+  for (const Buffer* rows : {&grads.values, &grads.state_weights, &grads.step}) {
     stream.fill(rows->view(), 0, op_label(context, "mixer.scan backward rows"));
   }
   // Nothing reads the state after the last chunk.
   stream.fill(grad_state.view(), 0, op_label(context, "mixer.scan backward"));
   for (std::int32_t chunk = chunks() - 1; chunk >= 0; --chunk) {
-    const ScanParams params = scan_params(chunk);
-    const Shape in_chunk{params.rows(), sizes_.heads, sizes_.head_size, sizes_.states};
+    const ScanParams params = scan_params(sequences, chunk);
+    const Shape in_chunk = state_shape(params.rows());
     const Buffer inside = make_buffer(context, wide, in_chunk, "mixer.scan.states");
     const Buffer grad_inside = make_buffer(context, wide, in_chunk, "mixer.scan.grad_states");
-    const Buffer sums = make_buffer(context, wide, {3, params.rows(), sizes_.heads}, "mixer.sums");
-    selective_scan_backward(stream,
-                            {grad_convolved.view(), grad_step.view(), step_bias_.main_grad,
-                             decay_log_.main_grad, skip_.main_grad, grad_state.view()},
-                            {inside.view(), grad_inside.view(), sums.view()}, grad_scanned,
-                            state_at(states, chunk), scan_inputs(convolved, step), params,
-                            op_label(context, fmt::format("mixer.scan chunk {} backward", chunk)));
+    const Buffer sums = make_buffer(context, wide, {3, params.rows(), own_heads_}, "mixer.sums");
+    selective_scan_backward(
+        stream,
+        {grads.values.view(), grads.state_weights.view(), grads.step.view(), step_bias_.main_grad,
+         decay_log_.main_grad, skip_.main_grad, grad_state.view()},
+        {inside.view(), grad_inside.view(), sums.view()}, grad_scanned, state_at(states, chunk),
+        scan_inputs(context, values, weights, step), params,
+        op_label(context, fmt::format("mixer.scan chunk {} backward", chunk)));
   }
-  return {std::move(grad_convolved), std::move(grad_step)};
+  return grads;
 }
 
 }  // namespace cgconform::workloads

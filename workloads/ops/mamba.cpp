@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array convolution_operands{
     OperandDeclaration{"output", Access::write}, OperandDeclaration{"x", Access::read},
-    OperandDeclaration{"weight", Access::read}, OperandDeclaration{"bias", Access::read}};
+    OperandDeclaration{"weight", Access::read}, OperandDeclaration{"bias", Access::read},
+    OperandDeclaration{"cu_seqlens", Access::read, true}};
 constexpr std::array convolution_backward_operands{
     OperandDeclaration{"grad_x", Access::write},
     OperandDeclaration{"grad_weight", Access::accumulate},
@@ -21,17 +22,21 @@ constexpr std::array convolution_backward_operands{
     OperandDeclaration{"grad_output", Access::read},
     OperandDeclaration{"x", Access::read},
     OperandDeclaration{"weight", Access::read},
-    OperandDeclaration{"bias", Access::read}};
+    OperandDeclaration{"bias", Access::read},
+    OperandDeclaration{"cu_seqlens", Access::read, true}};
 constexpr std::array scan_operands{OperandDeclaration{"output", Access::accumulate},
                                    OperandDeclaration{"final", Access::write},
                                    OperandDeclaration{"initial", Access::read},
-                                   OperandDeclaration{"values_and_weights", Access::read},
+                                   OperandDeclaration{"values", Access::read},
+                                   OperandDeclaration{"state_weights", Access::read},
                                    OperandDeclaration{"step", Access::read},
                                    OperandDeclaration{"step_bias", Access::read},
                                    OperandDeclaration{"decay_log", Access::read},
-                                   OperandDeclaration{"skip", Access::read}};
+                                   OperandDeclaration{"skip", Access::read},
+                                   OperandDeclaration{"cu_seqlens", Access::read, true}};
 constexpr std::array scan_backward_operands{
-    OperandDeclaration{"grad_values_and_weights", Access::accumulate},
+    OperandDeclaration{"grad_values", Access::accumulate},
+    OperandDeclaration{"grad_state_weights", Access::accumulate},
     OperandDeclaration{"grad_step", Access::accumulate},
     OperandDeclaration{"grad_step_bias", Access::accumulate},
     OperandDeclaration{"grad_decay_log", Access::accumulate},
@@ -42,11 +47,13 @@ constexpr std::array scan_backward_operands{
     OperandDeclaration{"head_sums", Access::write},
     OperandDeclaration{"grad_output", Access::read},
     OperandDeclaration{"initial", Access::read},
-    OperandDeclaration{"values_and_weights", Access::read},
+    OperandDeclaration{"values", Access::read},
+    OperandDeclaration{"state_weights", Access::read},
     OperandDeclaration{"step", Access::read},
     OperandDeclaration{"step_bias", Access::read},
     OperandDeclaration{"decay_log", Access::read},
-    OperandDeclaration{"skip", Access::read}};
+    OperandDeclaration{"skip", Access::read},
+    OperandDeclaration{"cu_seqlens", Access::read, true}};
 constexpr std::array gate_operands{OperandDeclaration{"output", Access::write},
                                    OperandDeclaration{"x", Access::read},
                                    OperandDeclaration{"gate", Access::read}};
@@ -55,23 +62,28 @@ constexpr std::array gate_backward_operands{
     OperandDeclaration{"grad_output", Access::read}, OperandDeclaration{"x", Access::read},
     OperandDeclaration{"gate", Access::read}};
 
+bool borders_fit(const TensorView& cu_seqlens, std::int64_t sequences) {
+  return !cu_seqlens.valid() || cu_seqlens.shape[0] == sequences;
+}
+
 void require_scan(const ScanInputs& inputs, const TensorView& output, const TensorView& state,
                   const ScanParams& params) {
   const std::int64_t rows = std::int64_t{params.sequences} * params.length;
   const bool fits =
       params.first >= 0 && params.count > 0 && params.first + params.count <= params.length &&
       output.elements() == rows * params.inner() && state.elements() == params.state_elements() &&
-      inputs.values_and_weights.elements() == rows * params.width() &&
+      inputs.values.elements() == rows * params.inner() &&
+      inputs.state_weights.elements() == 2 * rows * params.states &&
       inputs.step.elements() == rows * params.heads &&
       inputs.step_bias.elements() == params.heads && inputs.decay_log.elements() == params.heads &&
-      inputs.skip.elements() == params.heads;
+      inputs.skip.elements() == params.heads && borders_fit(inputs.cu_seqlens, params.sequences);
   if (!fits) throw InternalError("selective_scan: the extents of its operands do not fit");
 }
 
 void require_convolution(const TensorView& x, const TensorView& weight, const TensorView& bias,
-                         std::int32_t length) {
+                         std::int32_t length, const TensorView& cu_seqlens) {
   const bool fits = weight.shape[1] == x.shape[1] && bias.elements() == x.shape[1] && length > 0 &&
-                    x.shape[0] % length == 0;
+                    x.shape[0] % length == 0 && borders_fit(cu_seqlens, x.shape[0] / length);
   if (!fits) throw InternalError("causal_convolution: the extents of its operands do not fit");
 }
 
@@ -96,31 +108,35 @@ const OpDeclaration gate_backward_op{"gate_backward", gate_backward_operands,
 
 void causal_convolution_forward(Stream& stream, const TensorView& output, const TensorView& x,
                                 const TensorView& weight, const TensorView& bias,
-                                std::int32_t length, std::string label) {
-  require_convolution(x, weight, bias, length);
-  stream.launch(make_call(causal_convolution_forward_op, std::array{output, x, weight, bias},
+                                std::int32_t length, const TensorView& cu_seqlens,
+                                std::string label) {
+  require_convolution(x, weight, bias, length, cu_seqlens);
+  stream.launch(make_call(causal_convolution_forward_op,
+                          std::array{output, x, weight, bias, cu_seqlens},
                           OpParams::of(ConvolutionParams{length}), std::move(label)));
 }
 
 void causal_convolution_backward(Stream& stream, const ConvolutionGradients& grads,
                                  const TensorView& grad_output, const TensorView& x,
                                  const TensorView& weight, const TensorView& bias,
-                                 std::int32_t length, std::string label) {
-  require_convolution(x, weight, bias, length);
-  stream.launch(make_call(
-      causal_convolution_backward_op,
-      std::array{grads.x, grads.weight, grads.bias, grads.sums, grad_output, x, weight, bias},
-      OpParams::of(ConvolutionParams{length}), std::move(label)));
+                                 std::int32_t length, const TensorView& cu_seqlens,
+                                 std::string label) {
+  require_convolution(x, weight, bias, length, cu_seqlens);
+  stream.launch(make_call(causal_convolution_backward_op,
+                          std::array{grads.x, grads.weight, grads.bias, grads.sums, grad_output, x,
+                                     weight, bias, cu_seqlens},
+                          OpParams::of(ConvolutionParams{length}), std::move(label)));
 }
 
 void selective_scan_forward(Stream& stream, const TensorView& output, const TensorView& final,
                             const TensorView& initial, const ScanInputs& inputs,
                             const ScanParams& params, std::string label) {
   require_scan(inputs, output, initial, params);
-  stream.launch(make_call(selective_scan_forward_op,
-                          std::array{output, final, initial, inputs.values_and_weights, inputs.step,
-                                     inputs.step_bias, inputs.decay_log, inputs.skip},
-                          OpParams::of(params), std::move(label)));
+  stream.launch(
+      make_call(selective_scan_forward_op,
+                std::array{output, final, initial, inputs.values, inputs.state_weights, inputs.step,
+                           inputs.step_bias, inputs.decay_log, inputs.skip, inputs.cu_seqlens},
+                OpParams::of(params), std::move(label)));
 }
 
 void selective_scan_backward(Stream& stream, const ScanGradients& grads,
@@ -133,13 +149,13 @@ void selective_scan_backward(Stream& stream, const ScanGradients& grads,
       workspace.head_sums.elements() != 3 * params.rows() * params.heads) {
     throw InternalError("selective_scan_backward: the workspace does not fit the chunk");
   }
-  stream.launch(
-      make_call(selective_scan_backward_op,
-                std::array{grads.values_and_weights, grads.step, grads.step_bias, grads.decay_log,
-                           grads.skip, grads.state, workspace.states, workspace.grad_states,
-                           workspace.head_sums, grad_output, initial, inputs.values_and_weights,
-                           inputs.step, inputs.step_bias, inputs.decay_log, inputs.skip},
-                OpParams::of(params), std::move(label)));
+  stream.launch(make_call(
+      selective_scan_backward_op,
+      std::array{grads.values, grads.state_weights, grads.step, grads.step_bias, grads.decay_log,
+                 grads.skip, grads.state, workspace.states, workspace.grad_states,
+                 workspace.head_sums, grad_output, initial, inputs.values, inputs.state_weights,
+                 inputs.step, inputs.step_bias, inputs.decay_log, inputs.skip, inputs.cu_seqlens},
+      OpParams::of(params), std::move(label)));
 }
 
 void gate_forward(Stream& stream, const TensorView& output, const TensorView& x,

@@ -25,8 +25,6 @@ struct ScanParams {
   std::int32_t count = 1;
 
   constexpr std::int64_t inner() const { return std::int64_t{heads} * head_size; }
-  /// Columns of a row of values, input weights and output weights side by side.
-  constexpr std::int64_t width() const { return inner() + 2 * std::int64_t{states}; }
   constexpr std::int64_t rows() const { return std::int64_t{sequences} * count; }
   constexpr std::int64_t state_elements() const { return sequences * inner() * states; }
   /// Row of the whole batch that is number `row` of those scanned.
@@ -44,10 +42,12 @@ extern const OpDeclaration gate_backward_op;
 
 /// output = silu(bias + sum over taps j of weight[j] * x[position - taps + 1 + j]) for each
 /// channel, x being zero before a sequence's first row. Rows are [sequences * length, channels],
-/// weight is [taps, channels].
+/// weight is [taps, channels]. Where `cu_seqlens` is valid, a row of the batch holds several
+/// sequences, as packed_softmax_forward takes them.
 void causal_convolution_forward(Stream& stream, const TensorView& output, const TensorView& x,
                                 const TensorView& weight, const TensorView& bias,
-                                std::int32_t length, std::string label);
+                                std::int32_t length, const TensorView& cu_seqlens,
+                                std::string label);
 
 struct ConvolutionGradients {
   TensorView x;
@@ -58,15 +58,20 @@ struct ConvolutionGradients {
 void causal_convolution_backward(Stream& stream, const ConvolutionGradients& grads,
                                  const TensorView& grad_output, const TensorView& x,
                                  const TensorView& weight, const TensorView& bias,
-                                 std::int32_t length, std::string label);
+                                 std::int32_t length, const TensorView& cu_seqlens,
+                                 std::string label);
 
 /// What a scan reads beside its state.
 struct ScanInputs {
-  TensorView values_and_weights;  ///< [rows, heads * head size + 2 * states]
-  TensorView step;                ///< [rows, heads], before its bias and softplus
-  TensorView step_bias;           ///< [heads], as the two below
+  TensorView values;         ///< [rows, heads * head size]
+  TensorView state_weights;  ///< [rows, 2 * states]: input weights, then output weights
+  TensorView step;           ///< [rows, heads], before its bias and softplus
+  TensorView step_bias;      ///< [heads], as the two below
   TensorView decay_log;
   TensorView skip;
+  /// Where sequences begin that are packed in one row of the batch, and start from a state of zero;
+  /// invalid where none are.
+  TensorView cu_seqlens{};
 };
 
 /// One chunk of the scan. For each head, with step size s = softplus(step + step_bias):
@@ -78,10 +83,11 @@ void selective_scan_forward(Stream& stream, const TensorView& output, const Tens
                             const TensorView& initial, const ScanInputs& inputs,
                             const ScanParams& params, std::string label);
 
-/// Gradients of a scan. `values_and_weights` and `step` get the rows of the chunk and keep the
+/// Gradients of a scan. `values`, `state_weights` and `step` get the rows of the chunk and keep the
 /// others; the rest, of the arithmetic type, is added to.
 struct ScanGradients {
-  TensorView values_and_weights;
+  TensorView values;
+  TensorView state_weights;
   TensorView step;
   TensorView step_bias;
   TensorView decay_log;

@@ -35,53 +35,77 @@ void add_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
        [](Stream& s, Views v) { packed_softmax_forward(s, v[0], v[1], v[2], 0.5F, "case"); }});
 }
 
-void add_mamba_cases(OperandMaker& make, std::vector<OpCase>& cases) {
+/// With or without sequences packed in the rows of a batch.
+void add_scan_cases(OperandMaker& make, std::vector<OpCase>& cases,
+                    const std::vector<OperandContent>& borders) {
+  const auto with_borders = [&](std::vector<OperandContent> operands) {
+    operands.insert(operands.end(), borders.begin(), borders.end());
+    return operands;
+  };
+  const auto borders_in = [](Views v, std::size_t at) {
+    return at < v.size() ? v[at] : TensorView{};
+  };
   const std::int64_t channels = make.width();
   const Shape rows{6, channels};  // 2 sequences of 3 rows
   const Shape taps{2, channels};
   const Shape bias{channels};
   cases.push_back({&causal_convolution_forward_op,
-                   {make.numbers(rows), make.numbers(rows), make.numbers(taps), make.numbers(bias)},
-                   [](Stream& s, Views v) {
-                     causal_convolution_forward(s, v[0], v[1], v[2], v[3], 3, "case");
+                   with_borders({make.numbers(rows), make.numbers(rows), make.numbers(taps),
+                                 make.numbers(bias)}),
+                   [=](Stream& s, Views v) {
+                     causal_convolution_forward(s, v[0], v[1], v[2], v[3], 3, borders_in(v, 4),
+                                                "case");
                    }});
-  cases.push_back({&causal_convolution_backward_op,
-                   {make.numbers(rows), make.wide_numbers(taps), make.wide_numbers(bias),
-                    make.wide_numbers(rows), make.numbers(rows), make.numbers(rows),
-                    make.numbers(taps), make.numbers(bias)},
-                   [](Stream& s, Views v) {
-                     causal_convolution_backward(s, {v[0], v[1], v[2], v[3]}, v[4], v[5], v[6],
-                                                 v[7], 3, "case");
-                   }});
+  cases.push_back(
+      {&causal_convolution_backward_op,
+       with_borders({make.numbers(rows), make.wide_numbers(taps), make.wide_numbers(bias),
+                     make.wide_numbers(rows), make.numbers(rows), make.numbers(rows),
+                     make.numbers(taps), make.numbers(bias)}),
+       [=](Stream& s, Views v) {
+         causal_convolution_backward(s, {v[0], v[1], v[2], v[3]}, v[4], v[5], v[6], v[7], 3,
+                                     borders_in(v, 8), "case");
+       }});
   // The second chunk of 2 sequences: positions 1 and 2 of 3.
   const auto states = static_cast<std::int32_t>(make.width());
   const ScanParams params{2, 3, 2, 3, states, 1, 2};
   const Shape outputs{6, params.inner()};
-  const Shape values{6, params.width()};
+  const Shape weights{6, 2 * std::int64_t{states}};
   const Shape steps{6, params.heads};
   const Shape heads{params.heads};
   const Shape state{2, params.heads, params.head_size, states};
   const Shape chunk_states{params.rows(), params.heads, params.head_size, states};
-  cases.push_back({&selective_scan_forward_op,
-                   {make.numbers(outputs), make.wide_numbers(state), make.wide_numbers(state),
-                    make.numbers(values), make.numbers(steps), make.numbers(heads),
-                    make.numbers(heads), make.numbers(heads)},
-                   [params](Stream& s, Views v) {
-                     selective_scan_forward(s, v[0], v[1], v[2], {v[3], v[4], v[5], v[6], v[7]},
-                                            params, "case");
-                   }});
+  cases.push_back(
+      {&selective_scan_forward_op,
+       with_borders({make.numbers(outputs), make.wide_numbers(state), make.wide_numbers(state),
+                     make.numbers(outputs), make.numbers(weights), make.numbers(steps),
+                     make.numbers(heads), make.numbers(heads), make.numbers(heads)}),
+       [=](Stream& s, Views v) {
+         selective_scan_forward(s, v[0], v[1], v[2],
+                                {v[3], v[4], v[5], v[6], v[7], v[8], borders_in(v, 9)}, params,
+                                "case");
+       }});
   cases.push_back({&selective_scan_backward_op,
-                   {make.numbers(values), make.numbers(steps), make.wide_numbers(heads),
-                    make.wide_numbers(heads), make.wide_numbers(heads), make.wide_numbers(state),
-                    make.wide_numbers(chunk_states), make.wide_numbers(chunk_states),
-                    make.wide_numbers({3, params.rows(), params.heads}), make.numbers(outputs),
-                    make.wide_numbers(state), make.numbers(values), make.numbers(steps),
-                    make.numbers(heads), make.numbers(heads), make.numbers(heads)},
-                   [params](Stream& s, Views v) {
-                     selective_scan_backward(s, {v[0], v[1], v[2], v[3], v[4], v[5]},
-                                             {v[6], v[7], v[8]}, v[9], v[10],
-                                             {v[11], v[12], v[13], v[14], v[15]}, params, "case");
+                   with_borders({make.numbers(outputs), make.numbers(weights), make.numbers(steps),
+                                 make.wide_numbers(heads), make.wide_numbers(heads),
+                                 make.wide_numbers(heads), make.wide_numbers(state),
+                                 make.wide_numbers(chunk_states), make.wide_numbers(chunk_states),
+                                 make.wide_numbers({3, params.rows(), params.heads}),
+                                 make.numbers(outputs), make.wide_numbers(state),
+                                 make.numbers(outputs), make.numbers(weights), make.numbers(steps),
+                                 make.numbers(heads), make.numbers(heads), make.numbers(heads)}),
+                   [=](Stream& s, Views v) {
+                     selective_scan_backward(
+                         s, {v[0], v[1], v[2], v[3], v[4], v[5], v[6]}, {v[7], v[8], v[9]}, v[10],
+                         v[11], {v[12], v[13], v[14], v[15], v[16], v[17], borders_in(v, 18)},
+                         params, "case");
                    }});
+}
+
+void add_mamba_cases(OperandMaker& make, std::vector<OpCase>& cases) {
+  add_scan_cases(make, cases, {});
+  // A border inside of each row, and padding.
+  add_scan_cases(make, cases,
+                 {operand_content(Shape{2, 3}, std::vector<std::int32_t>{0, 2, 3, 0, 1, 3})});
   const Shape shape{3, make.width()};
   cases.push_back({&gate_forward_op,
                    {make.numbers(shape), make.numbers(shape), make.numbers(shape)},

@@ -36,7 +36,7 @@ GradientReduction::GradientReduction(LegContext& context, const StageModel& mode
                  [](const Parameter& parameter) { return parameter.of_experts; });
   }
   fill_buckets(model, groups.tensor, true,
-               [](const Parameter& parameter) { return parameter.sees_own_rows; });
+               [](const Parameter& parameter) { return parameter.partial_gradient; });
   if (buckets_.empty()) return;
   stream_ = context.device().create_stream("gradient reduction");
   for (Bucket& bucket : buckets_) {

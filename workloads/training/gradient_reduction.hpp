@@ -14,15 +14,15 @@ namespace cgconform::workloads {
 struct ReplicaGroups {
   Communicator* replicas = nullptr;         ///< of a stage
   Communicator* expert_replicas = nullptr;  ///< of the experts that this rank holds
-  Communicator* tensor = nullptr;           ///< that share the rows of hidden states
+  Communicator* tensor = nullptr;           ///< that hold the parts of layers
 };
 
 /// Sums gradients over the ranks that hold the same parameters, in buckets as Megatron's DDP makes
 /// them: the parameters of a chunk from last to first, those of experts apart, closed at the size
 /// the cell asks for. With overlap a bucket is reduced on a stream of its own as soon as the last
 /// backward of each of its parameters is enqueued, and after it; without, all are at the end of the
-/// step. Gradients of parameters that see a tensor-parallel rank's own rows only are summed over
-/// those ranks at the very end. Does nothing where there is nothing to sum.
+/// step. Gradients of which tensor-parallel ranks have summands are summed over those ranks at the
+/// very end. Does nothing where there is nothing to sum.
 class GradientReduction {
  public:
   GradientReduction(LegContext& context, const StageModel& model, const ReplicaGroups& groups);

@@ -1,5 +1,6 @@
 #include "workloads/ops/mamba.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "workloads/ops/reference/kernel_access.hpp"
@@ -24,15 +25,48 @@ A silu_slope(A x) {
   return share * (A(1) + x * (A(1) - share));
 }
 
+/// Where sequences begin in the rows of a batch.
+class Sequences {
+ public:
+  /// `cu_seqlens` is the number of an optional operand.
+  Sequences(const OpCall& call, std::size_t cu_seqlens, std::int64_t length)
+      : length_(length),
+        borders_(elements<std::int32_t>(call, cu_seqlens)),
+        count_(borders_ == nullptr ? 0 : extent(call, cu_seqlens, 1)) {}
+
+  /// How many rows of the same sequence come before `row`.
+  std::int64_t before(std::int64_t row) const {
+    const std::int64_t position = row % length_;
+    std::int64_t first = 0;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const std::int64_t border = borders_[row / length_ * count_ + i];
+      if (border <= position) first = std::max(first, border);
+    }
+    return position - first;
+  }
+  /// True where the row `ahead` after `row` is of the same sequence.
+  bool holds_after(std::int64_t row, std::int64_t ahead) const {
+    return row % length_ + ahead < length_ && before(row + ahead) >= ahead;
+  }
+  /// True where another sequence ends right before `row`, in the same row of the batch.
+  bool restarts(std::int64_t row) const { return row % length_ > 0 && before(row) == 0; }
+
+ private:
+  std::int64_t length_;
+  const std::int32_t* borders_;
+  std::int64_t count_;
+};
+
 /// What the convolution sums up at one row and channel.
 template <typename T>
 Arithmetic<T> convolved(const T* x, const T* weight, const T* bias, std::int64_t taps,
-                        std::int64_t channels, std::int64_t length, std::int64_t row,
+                        std::int64_t channels, const Sequences& sequences, std::int64_t row,
                         std::int64_t channel) {
+  const std::int64_t before = sequences.before(row);
   Arithmetic<T> sum = bias[channel];
   for (std::int64_t tap = 0; tap < taps; ++tap) {
     const std::int64_t back = taps - 1 - tap;
-    if (row % length < back) continue;
+    if (before < back) continue;
     sum += Arithmetic<T>(weight[tap * channels + channel]) *
            Arithmetic<T>(x[(row - back) * channels + channel]);
   }
@@ -46,20 +80,22 @@ struct ScanReader {
 
   ScanReader(const OpCall& call, std::size_t first)
       : params(call.params.as<ScanParams>()),
+        sequences(call, first + 6, params.length),
         values(elements<T>(call, first)),
-        steps(elements<T>(call, first + 1)),
-        step_bias(elements<T>(call, first + 2)),
-        decay_log(elements<T>(call, first + 3)),
-        skips(elements<T>(call, first + 4)) {}
+        state_weights(elements<T>(call, first + 1)),
+        steps(elements<T>(call, first + 2)),
+        step_bias(elements<T>(call, first + 3)),
+        decay_log(elements<T>(call, first + 4)),
+        skips(elements<T>(call, first + 5)) {}
 
   A value(std::int64_t row, std::int64_t head, std::int64_t p) const {
-    return values[params.batch_row(row) * params.width() + head * params.head_size + p];
+    return values[params.batch_row(row) * params.inner() + head * params.head_size + p];
   }
   A input_weight(std::int64_t row, std::int64_t n) const {
-    return values[params.batch_row(row) * params.width() + params.inner() + n];
+    return state_weights[params.batch_row(row) * 2 * params.states + n];
   }
   A output_weight(std::int64_t row, std::int64_t n) const {
-    return values[params.batch_row(row) * params.width() + params.inner() + params.states + n];
+    return state_weights[(params.batch_row(row) * 2 + 1) * params.states + n];
   }
   /// Before softplus.
   A raw_step(std::int64_t row, std::int64_t head) const {
@@ -67,13 +103,17 @@ struct ScanReader {
   }
   A step(std::int64_t row, std::int64_t head) const { return softplus(raw_step(row, head)); }
   A rate(std::int64_t head) const { return -std::exp(A(decay_log[head])); }
+  /// What is left of the state before the row: nothing of another sequence's.
   A decay(std::int64_t row, std::int64_t head) const {
+    if (sequences.restarts(params.batch_row(row))) return A(0);
     return std::exp(step(row, head) * rate(head));
   }
   A skip(std::int64_t head) const { return skips[head]; }
 
   ScanParams params;
+  Sequences sequences;
   const T* values;
+  const T* state_weights;
   const T* steps;
   const T* step_bias;
   const T* decay_log;
@@ -129,11 +169,12 @@ void scan_back(const ScanReader<T>& in, const T* grad_output, const Arithmetic<T
 /// Gradients of the values and of both kinds of weights.
 template <typename T>
 void scan_value_grads(const ScanReader<T>& in, const T* grad_output, const Arithmetic<T>* states,
-                      const Arithmetic<T>* grad_states, T* grads) {
+                      const Arithmetic<T>* grad_states, T* grad_values, T* grad_weights) {
   using A = Arithmetic<T>;
   const ScanParams& params = in.params;
   for (std::int64_t row = 0; row < params.rows(); ++row) {
-    T* out = grads + params.batch_row(row) * params.width();
+    T* out = grad_values + params.batch_row(row) * params.inner();
+    T* of_weights = grad_weights + params.batch_row(row) * 2 * params.states;
     const T* grad_y = grad_output + params.batch_row(row) * params.inner();
     for (std::int64_t head = 0; head < params.heads; ++head) {
       for (std::int64_t p = 0; p < params.head_size; ++p) {
@@ -159,8 +200,8 @@ void scan_value_grads(const ScanReader<T>& in, const T* grad_output, const Arith
                         (decay * states[at] + added * in.input_weight(row, n));
         }
       }
-      out[params.inner() + n] = static_cast<T>(input_sum);
-      out[params.inner() + params.states + n] = static_cast<T>(output_sum);
+      of_weights[n] = static_cast<T>(input_sum);
+      of_weights[params.states + n] = static_cast<T>(output_sum);
     }
   }
 }
@@ -203,12 +244,12 @@ void causal_convolution_forward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
     using A = Arithmetic<T>;
-    const std::int64_t length = call.params.as<ConvolutionParams>().length;
+    const Sequences sequences(call, 4, call.params.as<ConvolutionParams>().length);
     const std::int64_t channels = extent(call, 1, 1);
     T* output = elements<T>(call, 0);
     for (std::int64_t i = 0; i < call.operand(0).elements(); ++i) {
       const A sum = convolved(elements<T>(call, 1), elements<T>(call, 2), elements<T>(call, 3),
-                              extent(call, 2, 0), channels, length, i / channels, i % channels);
+                              extent(call, 2, 0), channels, sequences, i / channels, i % channels);
       output[i] = static_cast<T>(sum * logistic(sum));
     }
   });
@@ -218,7 +259,7 @@ void causal_convolution_backward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
     using A = Arithmetic<T>;
-    const std::int64_t length = call.params.as<ConvolutionParams>().length;
+    const Sequences sequences(call, 8, call.params.as<ConvolutionParams>().length);
     const std::int64_t rows = extent(call, 0, 0);
     const std::int64_t channels = extent(call, 0, 1);
     const std::int64_t taps = extent(call, 6, 0);
@@ -230,8 +271,8 @@ void causal_convolution_backward(const OpCall& call) {
     const T* x = elements<T>(call, 5);
     const T* weight = elements<T>(call, 6);
     for (std::int64_t i = 0; i < rows * channels; ++i) {
-      const A sum = convolved(x, weight, elements<T>(call, 7), taps, channels, length, i / channels,
-                              i % channels);
+      const A sum = convolved(x, weight, elements<T>(call, 7), taps, channels, sequences,
+                              i / channels, i % channels);
       sums[i] = A(grad_output[i]) * silu_slope(sum);
     }
     for (std::int64_t i = 0; i < rows * channels; ++i) {
@@ -239,7 +280,7 @@ void causal_convolution_backward(const OpCall& call) {
       A sum = 0;
       for (std::int64_t tap = 0; tap < taps; ++tap) {
         const std::int64_t ahead = taps - 1 - tap;
-        if (row % length + ahead >= length) continue;
+        if (!sequences.holds_after(row, ahead)) continue;
         sum += sums[i + ahead * channels] * A(weight[tap * channels + i % channels]);
       }
       grad_x[i] = static_cast<T>(sum);
@@ -252,7 +293,7 @@ void causal_convolution_backward(const OpCall& call) {
         const std::int64_t back = taps - 1 - tap;
         A sum = 0;
         for (std::int64_t row = 0; row < rows; ++row) {
-          if (row % length < back) continue;
+          if (sequences.before(row) < back) continue;
           sum += sums[row * channels + channel] * A(x[(row - back) * channels + channel]);
         }
         grad_weight[tap * channels + channel] += sum;
@@ -293,24 +334,25 @@ void selective_scan_backward(const OpCall& call) {
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
     using A = Arithmetic<T>;
-    const ScanReader<T> in(call, 11);
+    const ScanReader<T> in(call, 12);
     const ScanParams& params = in.params;
-    A* states = elements<A>(call, 6);
-    A* grad_states = elements<A>(call, 7);
-    A* sums = elements<A>(call, 8);
-    const T* grad_output = elements<T>(call, 9);
-    scan_back(in, grad_output, elements<A>(call, 10), elements<A>(call, 5), states, grad_states);
-    scan_value_grads(in, grad_output, states, grad_states, elements<T>(call, 0));
+    A* states = elements<A>(call, 7);
+    A* grad_states = elements<A>(call, 8);
+    A* sums = elements<A>(call, 9);
+    const T* grad_output = elements<T>(call, 10);
+    scan_back(in, grad_output, elements<A>(call, 11), elements<A>(call, 6), states, grad_states);
+    scan_value_grads(in, grad_output, states, grad_states, elements<T>(call, 0),
+                     elements<T>(call, 1));
     scan_head_sums(in, grad_output, states, grad_states, sums);
     const std::int64_t kind = params.rows() * params.heads;
     for (std::int64_t row = 0; row < params.rows(); ++row) {
       for (std::int64_t head = 0; head < params.heads; ++head) {
-        elements<T>(call, 1)[params.batch_row(row) * params.heads + head] =
+        elements<T>(call, 2)[params.batch_row(row) * params.heads + head] =
             static_cast<T>(sums[row * params.heads + head]);
       }
     }
     for (std::int64_t parameter = 0; parameter < 3; ++parameter) {
-      A* grad = elements<A>(call, 2 + static_cast<std::size_t>(parameter));
+      A* grad = elements<A>(call, 3 + static_cast<std::size_t>(parameter));
       for (std::int64_t head = 0; head < params.heads; ++head) {
         A sum = 0;
         for (std::int64_t row = 0; row < params.rows(); ++row) {
