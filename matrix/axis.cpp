@@ -111,7 +111,7 @@ std::vector<AxisDefinition> make_axis_table() {
                   "moe_grouped_gemm", "is_hybrid_model"},
        .summary = "kind of model",
        .default_token = "dense",
-       .examples = {"dense", "moe_dropless", "moe_drop_and_pad", "hybrid_mamba"},
+       .examples = {"dense", "moe_dropless", "moe_drop_and_pad", "hybrid_mamba", "hybrid_moe"},
        .closed = true,
        .parse = parse_model},
       {.name = "attention",
@@ -134,10 +134,11 @@ std::vector<AxisDefinition> make_axis_table() {
        .aliases = {"hybrid_layer_pattern"},
        .fields = {"hybrid_layer_pattern"},
        .summary =
-           "layers of a hybrid model, a letter each: M (Mamba), A (attention), F (MLP); fewer "
-           "letters than layers begin anew",
+           "layers of a hybrid model, a letter each: M (Mamba), A (attention), F (MLP), E "
+           "(experts); fewer letters than layers begin anew; the default is MAME in a model with "
+           "experts",
        .default_token = "MAMF",
-       .examples = {"MAMF", "MA", "MMF"},
+       .examples = {"MAMF", "MA", "MMF", "MAE"},
        .parse = parse_pattern},
       {.name = "packing",
        .aliases = {},

@@ -35,11 +35,20 @@ constexpr std::array last_batch_names{
     EnumName{LastBatch::padded, "padded"},
     EnumName{LastBatch::eager, "eager"},
 };
-constexpr std::array model_names{
-    EnumName{ModelKind::dense, "dense"},
-    EnumName{ModelKind::moe_dropless, "moe_dropless"},
-    EnumName{ModelKind::moe_drop_and_pad, "moe_drop_and_pad"},
-    EnumName{ModelKind::hybrid_mamba, "hybrid_mamba"},
+
+/// What `model` can be asked for. Hybrid models are of one kind, with experts or without.
+struct NamedModel {
+  std::string_view name;
+  ModelKind kind = ModelKind::dense;
+  bool experts = false;
+  bool drop_and_pad = false;
+};
+constexpr std::array named_models{
+    NamedModel{"dense", ModelKind::dense},
+    NamedModel{"moe_dropless", ModelKind::moe_dropless, true},
+    NamedModel{"moe_drop_and_pad", ModelKind::moe_drop_and_pad, true, true},
+    NamedModel{"hybrid_mamba", ModelKind::hybrid_mamba},
+    NamedModel{"hybrid_moe", ModelKind::hybrid_mamba, true, true},
 };
 
 template <typename Names>
@@ -91,7 +100,6 @@ void set_dense(TrainingConfig& config) {
 /// Experts in every second layer, with a shared expert, so that every MoE scope and recompute
 /// module has something to act on and the `mlp` scope keeps a dense layer.
 void set_experts(TrainingConfig& config) {
-  set_dense(config);
   config.num_moe_experts = 4;
   config.moe_layer_freq.every = 2;
   config.moe_aux_loss_coeff = 0.01F;
@@ -100,25 +108,17 @@ void set_experts(TrainingConfig& config) {
   config.moe_grouped_gemm = true;
 }
 
-void set_model(Cell& cell, ModelKind kind) {
-  cell.model_kind = kind;
-  switch (kind) {
-    case ModelKind::dense:
-      set_dense(cell.config);
-      break;
-    case ModelKind::moe_dropless:
-      set_experts(cell.config);
-      break;
-    case ModelKind::moe_drop_and_pad:
-      set_experts(cell.config);
-      cell.config.moe_expert_capacity_factor = 1.0F;
-      cell.config.moe_pad_expert_input_to_capacity = true;
-      break;
-    case ModelKind::hybrid_mamba:
-      set_dense(cell.config);
-      cell.config.is_hybrid_model = true;
-      break;
+void set_model(Cell& cell, const NamedModel& model) {
+  cell.model_kind = model.kind;
+  set_dense(cell.config);
+  if (model.experts) set_experts(cell.config);
+  if (model.drop_and_pad) {
+    cell.config.moe_expert_capacity_factor = 1.0F;
+    cell.config.moe_pad_expert_input_to_capacity = true;
   }
+  cell.config.is_hybrid_model = model.kind == ModelKind::hybrid_mamba;
+  // The pattern of a hybrid model says which layers have experts.
+  if (cell.config.is_hybrid_model) cell.config.moe_layer_freq = TrainingConfig{}.moe_layer_freq;
 }
 
 }  // namespace
@@ -144,10 +144,10 @@ std::optional<AxisValue> parse_scope(std::string_view token) {
 }
 
 std::optional<AxisValue> parse_model(std::string_view token) {
-  const auto* const entry = find_name(model_names, token);
+  const auto* const entry = find_name(named_models, token);
   if (entry == nullptr) return std::nullopt;
   return AxisValue{std::string(token), std::nullopt,
-                   [value = entry->value](Cell& cell) { set_model(cell, value); }};
+                   [model = *entry](Cell& cell) { set_model(cell, model); }};
 }
 
 std::optional<AxisValue> parse_attention(std::string_view token) {
@@ -169,8 +169,8 @@ std::optional<AxisValue> parse_attention(std::string_view token) {
 
 std::optional<AxisValue> parse_pattern(std::string_view token) {
   // Ids and file names hold no asterisk.
-  constexpr std::string_view letters = "MAF";
-  constexpr std::string_view fields = "M*-";
+  constexpr std::string_view letters = "MAFE";
+  constexpr std::string_view fields = "M*-E";
   std::string text;
   for (const char letter : token) {
     const std::size_t place = letters.find(letter);

@@ -97,9 +97,11 @@ constexpr std::array feature_rows{
             }},
     Feature{"Mamba layers", built, built,
             [](const Cell& cell) { return cell.config.is_hybrid_model; }},
-    Feature{"hybrid models with experts", missing, missing,
+    Feature{"hybrid models with experts", built, built,
+            [](const Cell& cell) { return cell.config.is_hybrid_model && has_experts(cell); }},
+    Feature{"layers of experts in a hybrid model without num_moe_experts", missing, missing,
             [](const Cell& cell) {
-              return cell.config.is_hybrid_model &&
+              return cell.config.is_hybrid_model && !has_experts(cell) &&
                      modules_of_model(cell.config).contains(CudaGraphModule::moe);
             }},
     Feature{"grouped-query attention", built, built,

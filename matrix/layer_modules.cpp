@@ -1,11 +1,22 @@
 #include "matrix/layer_modules.hpp"
 
 namespace cgconform::matrix {
+namespace {
+
+/// Without a pattern, a model with experts has them in the place of MLPs.
+HybridLayer hybrid_layer(const TrainingConfig& config, std::int32_t layer) {
+  const HybridLayer kind = config.hybrid_layer_pattern.at(layer);
+  const bool experts =
+      config.hybrid_layer_pattern.empty() && config.num_moe_experts.value_or(1) > 1;
+  return experts && kind == HybridLayer::mlp ? HybridLayer::moe : kind;
+}
+
+}  // namespace
 
 CudaGraphScope modules_of_layer(const TrainingConfig& config, std::int32_t layer) {
   using M = CudaGraphModule;
   if (!config.is_hybrid_model) return {M::attn, M::mlp};
-  switch (config.hybrid_layer_pattern.at(layer)) {
+  switch (hybrid_layer(config, layer)) {
     case HybridLayer::mamba:
       return {M::mamba};
     case HybridLayer::attention:
@@ -29,8 +40,12 @@ CudaGraphScope modules_of_model(const TrainingConfig& config) {
 
 bool selects_layer(const TrainingConfig& config, std::int32_t layer) {
   const CudaGraphScope scope = config.cuda_graph_scope;
-  return scope.empty() || scope.contains(CudaGraphModule::full) ||
-         !(scope & modules_of_layer(config, layer)).empty();
+  if (scope.empty() || scope.contains(CudaGraphModule::full)) return true;
+  const CudaGraphScope held = modules_of_layer(config, layer);
+  const bool parts_of_experts =
+      held.contains(CudaGraphModule::moe) &&
+      scope.contains_any({CudaGraphModule::moe_router, CudaGraphModule::moe_preprocess});
+  return parts_of_experts || scope.contains_any(held);
 }
 
 }  // namespace cgconform::matrix

@@ -8,7 +8,9 @@
 namespace cgconform::matrix {
 
 bool has_experts(const Cell& cell) {
-  return cell.config.num_moe_experts.value_or(1) > 1;
+  const TrainingConfig& config = cell.config;
+  if (config.num_moe_experts.value_or(1) <= 1) return false;
+  return !config.is_hybrid_model || modules_of_model(config).contains(CudaGraphModule::moe);
 }
 
 bool scope_selects(const Cell& cell, std::int32_t layer) {
@@ -27,6 +29,9 @@ bool scope_selects(const Cell& cell, std::int32_t layer) {
 }
 
 bool is_moe_layer(const Cell& cell, std::int32_t layer) {
+  if (cell.config.is_hybrid_model) {
+    return modules_of_layer(cell.config, layer).contains(CudaGraphModule::moe);
+  }
   if (!has_experts(cell)) return false;
   const MoeLayerFreq& freq = cell.config.moe_layer_freq;
   if (freq.pattern_length == 0) return freq.every >= 1 && layer % freq.every == 0;

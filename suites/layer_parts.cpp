@@ -9,17 +9,21 @@ namespace {
 
 using matrix::CudaGraphModule;
 
-constexpr std::array<std::pair<std::string_view, CudaGraphModule>, 3> part_names{{
+constexpr std::array<std::pair<std::string_view, CudaGraphModule>, 6> part_names{{
     {"attn", CudaGraphModule::attn},
     {"mlp", CudaGraphModule::mlp},
     {"mamba", CudaGraphModule::mamba},
+    {"moe", CudaGraphModule::moe},
+    {"moe_router", CudaGraphModule::moe_router},
+    {"moe_preprocess", CudaGraphModule::moe_preprocess},
 }};
 
 }  // namespace
 
 std::vector<std::string_view> parts_of_layer(const matrix::Cell& cell, std::int32_t layer) {
   if (!cell.config.is_hybrid_model) return {"attn", "mlp"};
-  constexpr std::string_view repeated = "M*M-";
+  const bool experts = cell.config.num_moe_experts.value_or(0) > 1;
+  const std::string_view repeated = experts ? "M*ME" : "M*M-";
   const matrix::HybridPattern& pattern = cell.config.hybrid_layer_pattern;
   const char letter =
       pattern.length == 0

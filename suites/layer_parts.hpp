@@ -9,8 +9,8 @@
 namespace cgconform::suites {
 
 /// The parts of a layer in order of execution, as graph scopes name them; of a layer with experts,
-/// those of a dense one in its place. Read from the pattern of
-/// the configuration, without the code that builds the model.
+/// those of a dense one in its place, or `moe` in a hybrid model. Read from the pattern of the
+/// configuration, without the code that builds the model.
 std::vector<std::string_view> parts_of_layer(const matrix::Cell& cell, std::int32_t layer);
 
 /// True where at least one layer of the model has the part.

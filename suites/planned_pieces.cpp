@@ -10,7 +10,6 @@ namespace cgconform::suites {
 namespace {
 
 using matrix::CudaGraphImpl;
-using matrix::CudaGraphModule;
 
 /// A module of a layer and whether it is captured.
 struct Module {
@@ -18,40 +17,36 @@ struct Module {
   bool captured = false;
 };
 
-std::vector<Module> modules_of(const matrix::Cell& cell, std::int32_t layer) {
-  const matrix::CudaGraphScope scope = cell.config.cuda_graph_scope;
-  const bool all = scope.empty() || scope.contains(CudaGraphModule::full);
-  const auto names = [&](CudaGraphModule module) { return all || scope.contains(module); };
+/// Of a layer with experts, the attention of which hybrid models leave out.
+std::vector<Module> modules_with_experts(const matrix::Cell& cell) {
   const bool local = cell.config.cuda_graph_impl == CudaGraphImpl::local;
-  const bool attention = names(CudaGraphModule::attn);
-  if (cell.config.is_hybrid_model) {
-    std::vector<Module> modules;
-    for (const std::string_view part : parts_of_layer(cell, layer)) {
-      modules.push_back({part, scope_names_part(cell, part)});
-    }
-    return modules;
+  const auto names = [&](std::string_view part) { return scope_names_part(cell, part); };
+  const bool moe = names("moe");
+  const bool router = names("moe_router");
+  const bool preprocess = names("moe_preprocess");
+  std::vector<Module> modules;
+  if (!cell.config.is_hybrid_model) modules.push_back({"attn", local ? moe : names("attn")});
+  const bool around = local && (moe || router || preprocess);
+  modules.insert(modules.end(), {{"moe_router", around || moe || router},
+                                 {"moe_preprocess", around || moe || preprocess},
+                                 {"moe_experts", moe},
+                                 {"moe_postprocess", around || moe}});
+  return modules;
+}
+
+std::vector<Module> modules_of(const matrix::Cell& cell, std::int32_t layer) {
+  if (matrix::is_moe_layer(cell, layer)) return modules_with_experts(cell);
+  const std::vector<std::string_view> parts = parts_of_layer(cell, layer);
+  // A scope of `local` takes a layer whole.
+  const bool whole = cell.config.cuda_graph_impl == CudaGraphImpl::local &&
+                     std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+                       return scope_names_part(cell, part);
+                     });
+  std::vector<Module> modules;
+  for (const std::string_view part : parts) {
+    modules.push_back({part, whole || scope_names_part(cell, part)});
   }
-  if (!matrix::is_moe_layer(cell, layer)) {
-    const bool mlp = names(CudaGraphModule::mlp);
-    if (local) return {{"attn", attention || mlp}, {"mlp", attention || mlp}};
-    return {{"attn", attention}, {"mlp", mlp}};
-  }
-  const bool moe = names(CudaGraphModule::moe);
-  const bool router = names(CudaGraphModule::moe_router);
-  const bool preprocess = names(CudaGraphModule::moe_preprocess);
-  if (local) {
-    const bool around = moe || router || preprocess;
-    return {{"attn", moe},
-            {"moe_router", around},
-            {"moe_preprocess", around},
-            {"moe_experts", moe},
-            {"moe_postprocess", around}};
-  }
-  return {{"attn", attention},
-          {"moe_router", moe || router},
-          {"moe_preprocess", moe || preprocess},
-          {"moe_experts", moe},
-          {"moe_postprocess", moe}};
+  return modules;
 }
 
 }  // namespace

@@ -100,6 +100,10 @@ TEST(ModelAxis, SetsWhatTheRulesOfEachKindDemand) {
   EXPECT_EQ(padded.moe_expert_capacity_factor, 1.0F);
   EXPECT_TRUE(padded.moe_pad_expert_input_to_capacity);
   EXPECT_TRUE(with("model", "hybrid_mamba").config.is_hybrid_model);
+  EXPECT_FALSE(with("model", "hybrid_mamba").config.num_moe_experts.has_value());
+  const TrainingConfig hybrid = with("model", "hybrid_moe").config;
+  EXPECT_TRUE(hybrid.is_hybrid_model && hybrid.moe_pad_expert_input_to_capacity);
+  EXPECT_EQ(hybrid.num_moe_experts, 4);
 }
 
 TEST(AllocatorAxes, SetThePlatformAlone) {
@@ -133,6 +137,8 @@ TEST(VariantAxes, SetTheFieldsOfTheirVariantAndTheDefaultSetsThemBack) {
   apply("packing", "none", cell);
   apply("pattern", "MMAF", cell);
   EXPECT_EQ(cell.config.hybrid_layer_pattern, HybridPattern::parse("MM*-"));
+  apply("pattern", "MEA", cell);
+  EXPECT_EQ(cell.config.hybrid_layer_pattern, HybridPattern::parse("ME*"));
   apply("pattern", "MAMF", cell);
   apply("image_tokens", "2", cell);
   EXPECT_EQ(cell.shape.image_tokens, 2);

@@ -43,6 +43,23 @@ TEST(MoeLayers, AreNoneWithoutSeveralExperts) {
   }
 }
 
+TEST(MoeLayers, OfAHybridModelAreThoseOfItsPattern) {
+  Cell cell = cell_with_experts();
+  cell.config.is_hybrid_model = true;
+  EXPECT_EQ(moe_layers(cell), (std::vector<bool>{false, false, false, true})) << "M*ME";
+  cell.config.hybrid_layer_pattern = *HybridPattern::parse("EM");
+  EXPECT_EQ(moe_layers(cell), (std::vector<bool>{true, false, true, false}));
+  cell.config.cuda_graph_scope = {CudaGraphModule::moe_router};
+  EXPECT_TRUE(scope_selects(cell, 0));
+  EXPECT_FALSE(scope_selects(cell, 1));
+  EXPECT_TRUE(has_experts(cell));
+  EXPECT_EQ(missing_feature(cell, TargetDevice::reference), nullptr);
+  cell.config.num_moe_experts.reset();
+  ASSERT_NE(missing_feature(cell, TargetDevice::reference), nullptr);
+  cell.config.hybrid_layer_pattern = {};
+  EXPECT_EQ(missing_feature(cell, TargetDevice::reference), nullptr) << "M*M-";
+}
+
 TEST(MoeLayers, ScopesOfSingleLayersTakeThemByKind) {
   Cell cell = cell_with_experts();
   cell.config.moe_layer_freq.every = 2;

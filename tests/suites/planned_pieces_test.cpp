@@ -68,6 +68,22 @@ TEST(PlannedPieces, OfLocalHaveGraphsOfTheirOwnInEitherDirection) {
                                               "backward moe_router+moe_preprocess"}));
 }
 
+TEST(PlannedPieces, OfExpertsInAHybridModelLackAttention) {
+  using M = CudaGraphModule;
+  const auto hybrid = [](CudaGraphImpl impl, matrix::CudaGraphScope scope) {
+    Cell cell = cell_with_experts(impl, scope);
+    cell.config.is_hybrid_model = true;
+    cell.config.hybrid_layer_pattern = *matrix::HybridPattern::parse("E*");
+    return cell;
+  };
+  const Cell callables = hybrid(CudaGraphImpl::transformer_engine, {M::attn, M::moe_router});
+  EXPECT_EQ(text_of(callables, 0), "moe_router* moe_preprocess+moe_experts+moe_postprocess");
+  EXPECT_EQ(text_of(callables, 1), "layer*");
+  const Cell local = hybrid(CudaGraphImpl::local, {M::moe_router});
+  EXPECT_EQ(text_of(local, 0), "moe_router+moe_preprocess* moe_experts moe_postprocess*");
+  EXPECT_EQ(text_of(local, 1), "layer");
+}
+
 TEST(PlannedPieces, OfEveryKindOfLayerOfAHybridModelLeaveWeightGradients) {
   Cell cell = cell_with_experts(CudaGraphImpl::transformer_engine, {});
   cell.config.num_moe_experts.reset();

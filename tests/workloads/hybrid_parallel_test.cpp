@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,7 @@ namespace cgconform::workloads {
 namespace {
 
 using matrix::CudaGraphImpl;
+using matrix::CudaGraphModule;
 using matrix::RecomputeModule;
 using testing::Layout;
 
@@ -48,6 +50,66 @@ TEST(HybridOverTensorParallelRanks, GivesThemWhereRanksShareRows) {
   testing::expect_results_of_one_rank(
       sharing_rows(hybrid_cell({.parts = 4}, CudaGraphImpl::none, "M-")));
 }
+
+matrix::Cell with_experts(matrix::Cell cell) {
+  cell.config.num_moe_experts = 4;
+  cell.config.moe_token_dispatcher_type = matrix::MoeTokenDispatcherType::alltoall;
+  cell.config.moe_aux_loss_coeff = 0.01F;
+  cell.config.moe_shared_expert_intermediate_size = 8;
+  cell.config.moe_ffn_hidden_size = 8;
+  cell.config.moe_expert_capacity_factor = 1.0F;
+  cell.config.moe_pad_expert_input_to_capacity = true;
+  return cell;
+}
+
+TEST(HybridWithExperts, GivesTheLossesAndGradientsOfOneRank) {
+  constexpr std::string_view pattern = "ME*E";
+  for (const Layout& layout :
+       {Layout{.parts = 2}, Layout{.parts = 1, .replicas = 2, .expert_ranks = 2},
+        Layout{.parts = 1, .stages = 2}}) {
+    testing::expect_results_of_one_rank(
+        with_experts(hybrid_cell(layout, CudaGraphImpl::none, pattern)));
+  }
+}
+
+struct ExpertCase {
+  const char* name;
+  CudaGraphImpl impl;
+  matrix::CudaGraphScope scope;
+  /// Pieces of the layers E, M and * that come from graphs.
+  std::set<std::string> replayed;
+};
+
+class HybridExpertGraphs : public ::testing::TestWithParam<ExpertCase> {};
+
+TEST_P(HybridExpertGraphs, HoldWhatTheScopeNamesAndEqualEager) {
+  matrix::Cell cell = with_experts(hybrid_cell({.parts = 1}, GetParam().impl, "EM*"));
+  cell.config.cuda_graph_scope = GetParam().scope;
+  for (const testing::RankLeg& leg : testing::expect_graphs_equal_eager(cell)) {
+    std::set<std::string> replayed;
+    for (const ExecutionRecord& execution : leg.record.executions) {
+      if (execution.replayed) replayed.insert(std::to_string(execution.layer) + execution.scope);
+    }
+    EXPECT_EQ(replayed, GetParam().replayed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Scopes, HybridExpertGraphs,
+    ::testing::Values(
+        ExpertCase{"local", CudaGraphImpl::local, {}, {"0", "1", "2"}},
+        ExpertCase{"local_experts", CudaGraphImpl::local, {CudaGraphModule::moe}, {"0"}},
+        ExpertCase{"local_router",
+                   CudaGraphImpl::local,
+                   {CudaGraphModule::moe_router, CudaGraphModule::mamba},
+                   {"0moe_router+moe_preprocess", "0moe_postprocess", "1"}},
+        ExpertCase{"callables", CudaGraphImpl::transformer_engine, {}, {"0", "1", "2"}},
+        ExpertCase{"callables_router",
+                   CudaGraphImpl::transformer_engine,
+                   {CudaGraphModule::moe_router, CudaGraphModule::attn},
+                   {"0moe_router", "2"}},
+        ExpertCase{"full_iteration", CudaGraphImpl::full_iteration, {}, {"-1"}}),
+    [](const auto& row) { return std::string(row.param.name); });
 
 struct GraphCase {
   const char* name;

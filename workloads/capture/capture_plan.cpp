@@ -101,7 +101,7 @@ std::vector<std::string> local_modules(matrix::CudaGraphScope scope, bool expert
   return {"moe_router", "moe_preprocess", "moe_postprocess"};
 }
 
-/// The one module of a layer of a hybrid model.
+/// The one module of a layer of a hybrid model that has no experts.
 std::vector<std::string> module_of_hybrid(const matrix::Cell& cell, std::int32_t layer) {
   const matrix::CudaGraphScope held = matrix::modules_of_layer(cell.config, layer);
   std::vector<std::string> modules;
@@ -116,13 +116,14 @@ std::vector<std::vector<std::string>> captured_modules(const matrix::Cell& cell,
   for (std::int32_t layer = 0; layer < cell.config.num_layers; ++layer) {
     std::vector<std::string>& modules = captured.emplace_back();
     if (!matrix::is_graphed(cell, layer)) continue;
-    if (cell.config.is_hybrid_model) {
+    const bool experts = matrix::is_moe_layer(cell, layer);
+    if (cell.config.is_hybrid_model && !experts) {
       if (matrix::selects_layer(cell.config, layer)) modules = module_of_hybrid(cell, layer);
       continue;
     }
-    const bool experts = matrix::is_moe_layer(cell, layer);
     modules = kind == CaptureKind::local ? local_modules(cell.config.cuda_graph_scope, experts)
                                          : callable_modules(cell.config.cuda_graph_scope, experts);
+    if (cell.config.is_hybrid_model) std::erase(modules, "attn");
   }
   return captured;
 }

@@ -270,7 +270,7 @@ class DenseStageModel final : public StageModel {
     std::unique_ptr<Layer> layer;
     if (matrix::is_moe_layer(cell_, index)) {
       layer = std::make_unique<MoeTransformerLayer>(name, shape_, moe_shape(cell_, expert_group_),
-                                                    made_in);
+                                                    made_in, !cell_.config.is_hybrid_model);
     } else {
       layer = make_layer(name, modules, shape_, made_in);
     }

@@ -17,14 +17,15 @@
 namespace cgconform::workloads {
 
 MoeTransformerLayer::MoeTransformerLayer(const std::string& name, const TransformerShape& shape,
-                                         const MoeShape& moe, const ModuleParameters& made_in)
+                                         const MoeShape& moe, const ModuleParameters& made_in,
+                                         bool attention)
     : ModularLayer(name) {
   const auto numbered = [&](std::uint64_t module) {
     ModuleParameters of_module = made_in;
     of_module.first_number += module * parameters_a_module;
     return of_module;
   };
-  append("attn", std::make_unique<SelfAttention>(name, shape, numbered(0)));
+  if (attention) append("attn", std::make_unique<SelfAttention>(name, shape, numbered(0)));
   append("moe_router", std::make_unique<MoeRouter>(name, shape, moe, numbered(1)));
   const DType dtype = parameters().front().weight.dtype;
   append("moe_preprocess", std::make_unique<MoePreprocess>(name, shape, moe, dtype));
