@@ -272,7 +272,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.variable_seq_lengths; }},
     Feature{"distributed optimizer", built, built,
             [](const Cell& cell) { return cell.config.use_distributed_optimizer; }},
-    Feature{"distributed optimizer beside experts", missing, missing,
+    Feature{"distributed optimizer beside experts", built, built,
             [](const Cell& cell) {
               return cell.config.use_distributed_optimizer && has_experts(cell);
             }},

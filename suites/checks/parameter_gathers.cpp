@@ -59,11 +59,20 @@ std::set<std::int32_t> planned_layers(const JudgeContext& context) {
   return layers;
 }
 
-/// Parameters that the leg has stepped, counted by layer: their weights are observed.
-std::map<std::int32_t, std::size_t> parameters_by_layer(const LegRecord& record) {
+/// Experts that no other rank holds are stepped whole, and not gathered.
+bool is_gathered(const matrix::Cell& cell, std::string_view weight) {
+  return !weight.starts_with("weight:mlp.experts.") ||
+         cell.config.data_parallel_size > cell.config.expert_model_parallel_size;
+}
+
+/// Parameters that the leg has stepped and that are gathered, counted by layer: their weights are
+/// observed.
+std::map<std::int32_t, std::size_t> parameters_by_layer(const matrix::Cell& cell,
+                                                        const LegRecord& record) {
   std::map<std::int32_t, std::set<std::string>> names;
   for (const auto& observation : record.observations) {
     if (observation.quantity != workloads::ObservedQuantity::weight) continue;
+    if (!is_gathered(cell, observation.where.tensor)) continue;
     names[observation.where.layer].insert(observation.where.tensor);
   }
   std::map<std::int32_t, std::size_t> counts;
@@ -85,7 +94,7 @@ std::optional<std::string> find_uncovered(const JudgeContext& context, const Leg
     for (const std::int32_t layer : layers) ++held[layer];
   }
   const std::set<std::int32_t> planned = planned_layers(context);
-  auto trained = parameters_by_layer(record);
+  auto trained = parameters_by_layer(context.cell, record);
   for (const std::int32_t layer : planned) {
     if (held[layer] == 0) return fmt::format("no bucket holds {}", layer_text(layer));
     if (held[layer] == trained[layer]) continue;

@@ -1,6 +1,7 @@
 #include "workloads/training/parameter_gather.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,50 @@ TEST(SharedOutParameters, TrainAsIfEveryReplicaHadSteppedAll) {
   }
 }
 
+/// Experts over two of `replicas` ranks.
+matrix::Cell with_experts(matrix::Cell cell, std::int32_t replicas) {
+  cell.config.data_parallel_size = replicas;
+  cell.config.expert_model_parallel_size = 2;
+  cell.config.num_moe_experts = 4;
+  cell.config.moe_layer_freq.every = 2;
+  cell.config.moe_token_dispatcher_type = matrix::MoeTokenDispatcherType::alltoall;
+  cell.config.moe_expert_capacity_factor = 1.0F;
+  cell.config.moe_pad_expert_input_to_capacity = true;
+  return cell;
+}
+
+TEST(SharedOutParameters, OfExpertsAreThoseOfTheRanksThatHoldThem) {
+  for (const std::int32_t replicas : {2, 4}) {
+    matrix::Cell cell = with_experts(gathering_cell(CudaGraphImpl::none), replicas);
+    cell.shape.clip_grad = 0.5F;
+    matrix::Cell whole = cell;
+    whole.config.use_distributed_optimizer = false;
+    whole.config.overlap_param_gather = false;
+    const auto expected = run_ranks(whole, eager_leg);
+    const auto actual = run_ranks(cell, eager_leg);
+    expect_equal_on_all_ranks(expected, actual,
+                              {ObservedQuantity::loss, ObservedQuantity::main_grad});
+    const auto elements_of_state = [](const RankLeg& leg) {
+      std::map<bool, std::size_t> bytes;  // by whether they are of experts
+      for (const auto& [key, value] : leg.bytes) {
+        const std::string& name = std::get<5>(key);
+        if (name.starts_with("exp_avg:") && std::get<1>(key) == 0) {
+          bytes[name.find(".experts.") != std::string::npos] += value.size();
+        }
+      }
+      return bytes;
+    };
+    // A rank of two that hold the same experts steps half of them.
+    std::map<bool, std::size_t> stepped;
+    for (const RankLeg& leg : actual) {
+      for (const auto& [experts, bytes] : elements_of_state(leg)) stepped[experts] += bytes;
+    }
+    const auto all = elements_of_state(expected[0]);
+    EXPECT_EQ(stepped.at(true), 2 * all.at(true)) << "two halves of the experts";
+    EXPECT_EQ(stepped.at(false), all.at(false));
+  }
+}
+
 TEST(SharedOutParameters, AreReadByTheNextForwardWhetherItsHooksGatherThemOrTheStepDoes) {
   matrix::Cell cell = gathering_cell(CudaGraphImpl::none);
   cell.config.num_layers = 4;
@@ -116,6 +161,19 @@ TEST(GatheringHooks, StayOutsideOfGraphsOfLayersAndInsideOfThoseOfIterations) {
             });
         EXPECT_EQ(gathers > 0, impl == CudaGraphImpl::full_iteration) << one.name;
       }
+    }
+  }
+}
+
+TEST(GatheringHooks, GatherExpertsBesideGraphsAndInThem) {
+  for (const CudaGraphImpl impl : {CudaGraphImpl::local, CudaGraphImpl::full_iteration}) {
+    const matrix::Cell cell = with_experts(gathering_cell(impl), 4);
+    const auto expected = run_ranks(cell, eager_leg);
+    const auto actual = run_ranks(cell, graph_leg);
+    for (std::size_t rank = 0; rank < actual.size(); ++rank) {
+      ASSERT_EQ(actual[rank].record.error, "");
+      EXPECT_THAT(differences(expected[rank].bytes, actual[rank].bytes, false), IsEmpty());
+      EXPECT_FALSE(actual[rank].record.gathers.empty());
     }
   }
 }

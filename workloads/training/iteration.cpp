@@ -19,8 +19,8 @@ Iteration::Iteration(LegContext& context, const ParallelGroups& groups, StageMod
       batches_(batches),
       metrics_(metrics),
       link_(groups.pipeline(), groups.pipeline_gradients(), context.stream()),
-      reduction_(context, model, {groups.replicas(), groups.expert_replicas(), groups.tensor()}),
-      gather_(context, model, groups.replicas()),
+      reduction_(context, model, groups.of_gradients()),
+      gather_(context, model, groups.of_gradients()),
       checks_(context) {
   context.gather = &gather_;
 }

@@ -5,6 +5,7 @@
 
 #include "matrix/cell.hpp"
 #include "workloads/device/communicator.hpp"
+#include "workloads/training/gradient_reduction.hpp"
 
 namespace cgconform::workloads {
 
@@ -36,6 +37,8 @@ class ParallelGroups {
   /// The ranks that decide on scales of 8-bit layers together: all of the stage, or with
   /// `tp_only_amax_red` those of `tensor`; null where there is one.
   Communicator* amax() const { return amax_; }
+  /// Those that gradients are summed over.
+  ReplicaGroups of_gradients() const { return {replicas_, expert_replicas_, tensor_}; }
   /// Each communicator of the above once.
   std::vector<Communicator*> all() const;
   /// Those whose ranks run one layer together.

@@ -14,8 +14,11 @@ namespace {
 /// Shares begin at multiples of so many elements, as kernels read memory in stretches.
 constexpr std::int64_t share_unit = 32;
 
-bool shares_out(const matrix::Cell& cell, const Communicator* replicas) {
-  return cell.config.use_distributed_optimizer && replicas != nullptr;
+/// The ranks that have a share of the bucket; null where this one has all of it.
+Communicator* sharing_ranks(const matrix::Cell& cell, const ParameterBucket& bucket,
+                            const ReplicaGroups& groups) {
+  if (!cell.config.use_distributed_optimizer) return nullptr;
+  return bucket.of_experts ? groups.expert_replicas : groups.replicas;
 }
 
 std::int64_t elements_before(const ParameterChunk& chunk, const Parameter& parameter) {
@@ -31,12 +34,14 @@ std::vector<ParameterBucket> parameter_buckets(const StageModel& model, std::int
   std::vector<ParameterBucket> buckets;
   for (const ParameterChunk& chunk : model.parameter_chunks()) {
     std::int64_t first = 0;
+    bool of_experts = false;
     std::vector<std::pair<ModelPart, std::int32_t>> owners;
     const auto close = [&](std::int64_t end) {
       if (owners.empty()) return;
       const Shape shape{end - first};
       buckets.push_back(
           {{elements_of(chunk.weights, first, shape), elements_of(chunk.main_grads, first, shape)},
+           of_experts,
            std::move(owners)});
       owners = {};
       first = end;
@@ -45,7 +50,8 @@ std::vector<ParameterBucket> parameter_buckets(const StageModel& model, std::int
     for (const StageParameter& entry : model.parameters()) {
       const std::int64_t begin = elements_before(chunk, entry.parameter);
       if (begin < 0) continue;
-      if (begin - first >= bucket_size) close(begin);
+      if (begin - first >= bucket_size || entry.parameter.of_experts != of_experts) close(begin);
+      of_experts = entry.parameter.of_experts;
       owners.emplace_back(entry.part, entry.layer);
     }
     close(chunk.weights.elements());
@@ -63,13 +69,16 @@ TensorView share_of(const TensorView& memory, int rank, int replicas) {
 }
 
 std::vector<ParameterChunk> stepped_parameters(const matrix::Cell& cell, const StageModel& model,
-                                               const Communicator* replicas) {
+                                               const ReplicaGroups& groups) {
   const std::span<const ParameterChunk> chunks = model.parameter_chunks();
-  if (!shares_out(cell, replicas)) return {chunks.begin(), chunks.end()};
+  if (!cell.config.use_distributed_optimizer || groups.replicas == nullptr) {
+    return {chunks.begin(), chunks.end()};
+  }
   std::vector<ParameterChunk> shares;
   for (const ParameterBucket& bucket : parameter_buckets(model, cell.shape.bucket_size)) {
-    const int rank = replicas->rank();
-    const int size = replicas->size();
+    const Communicator* ranks = sharing_ranks(cell, bucket, groups);
+    const int rank = ranks == nullptr ? 0 : ranks->rank();
+    const int size = ranks == nullptr ? 1 : ranks->size();
     const ParameterChunk own{share_of(bucket.memory.weights, rank, size),
                              share_of(bucket.memory.main_grads, rank, size)};
     if (own.weights.elements() > 0) shares.push_back(own);
@@ -78,15 +87,17 @@ std::vector<ParameterChunk> stepped_parameters(const matrix::Cell& cell, const S
 }
 
 ParameterGather::ParameterGather(LegContext& context, const StageModel& model,
-                                 Communicator* replicas)
-    : context_(context),
-      replicas_(shares_out(context.cell, replicas) ? replicas : nullptr),
-      overlaps_(context.cell.config.overlap_param_gather) {
-  if (replicas_ == nullptr) return;
-  stream_ = context.device().create_stream("parameter gather");
+                                 const ReplicaGroups& groups)
+    : context_(context), overlaps_(context.cell.config.overlap_param_gather) {
+  if (groups.replicas == nullptr) return;
   for (ParameterBucket& bucket : parameter_buckets(model, context.cell.shape.bucket_size)) {
-    buckets_.emplace_back().parameters = std::move(bucket);
+    Communicator* ranks = sharing_ranks(context.cell, bucket, groups);
+    if (ranks == nullptr) continue;
+    Bucket& shared = buckets_.emplace_back();
+    shared.parameters = std::move(bucket);
+    shared.ranks = ranks;
   }
+  if (!buckets_.empty()) stream_ = context.device().create_stream("parameter gather");
 }
 
 void ParameterGather::after_step() {
@@ -104,7 +115,7 @@ void ParameterGather::begin(std::int32_t step, bool first_step, bool capturing, 
   capturing_ = capturing;
   const bool left_out =
       context_.fault(Fault::f01g_parameters_not_gathered) && (capturing || replaying);
-  hooks_on_ = replicas_ != nullptr && overlaps_ && !first_step && !left_out;
+  hooks_on_ = !buckets_.empty() && overlaps_ && !first_step && !left_out;
   for (Bucket& bucket : buckets_) {
     bucket.gathered.reset();
     bucket.awaited = false;
@@ -158,9 +169,9 @@ void ParameterGather::wait(std::size_t index) {
 }
 
 void ParameterGather::gather(const Bucket& bucket, Stream& stream, const std::string& label) {
-  for (int rank = 0; rank < replicas_->size(); ++rank) {
-    const TensorView share = share_of(bucket.parameters.memory.weights, rank, replicas_->size());
-    if (share.elements() > 0) replicas_->broadcast(share, rank, stream, label);
+  for (int rank = 0; rank < bucket.ranks->size(); ++rank) {
+    const TensorView share = share_of(bucket.parameters.memory.weights, rank, bucket.ranks->size());
+    if (share.elements() > 0) bucket.ranks->broadcast(share, rank, stream, label);
   }
 }
 
