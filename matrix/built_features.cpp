@@ -199,23 +199,18 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.sequence_parallel && cell.config.tensor_model_parallel_size == 1;
             }},
-    Feature{"sequence parallelism beside experts, latent attention or partial micro-batches",
-            missing, missing,
-            [](const Cell& cell) {
-              return cell.config.sequence_parallel &&
-                     (has_experts(cell) || cell.config.multi_latent_attention ||
-                      cell.shape.last_batch != LastBatch::full);
-            }},
+    Feature{"sequence parallelism beside experts", built, built,
+            [](const Cell& cell) { return cell.config.sequence_parallel && has_experts(cell); }},
+    Feature{
+        "sequence parallelism beside latent attention or partial micro-batches", missing, missing,
+        [](const Cell& cell) {
+          return cell.config.sequence_parallel &&
+                 (cell.config.multi_latent_attention || cell.shape.last_batch != LastBatch::full);
+        }},
     Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", built, built,
             [](const Cell& cell) { return cell.config.expert_model_parallel_size > 1; }},
-    Feature{"experts spread over other ranks than replicas", missing, missing,
-            [](const Cell& cell) {
-              const TrainingConfig& config = cell.config;
-              return config.expert_model_parallel_size > 1 &&
-                     config.data_parallel_size % config.expert_model_parallel_size != 0;
-            }},
     Feature{"expandable segments", built, built,
             [](const Cell& cell) { return cell.platform.expandable_segments; }},
     Feature{"16-bit parameters", built, built,

@@ -117,6 +117,11 @@ class Oracle {
         report("query-groups-divide-heads");
       }
     }
+    if (is_moe()) {
+      const std::int32_t spread = config_.expert_model_parallel_size;
+      if (config_.data_parallel_size % spread != 0) report("expert-ranks-divide-replicas");
+      if (*config_.num_moe_experts % spread != 0) report("expert-ranks-divide-experts");
+    }
     const std::int32_t stages = config_.pipeline_model_parallel_size;
     const std::int32_t chunks = config_.virtual_pipeline_model_parallel_size.value_or(1);
     const bool even = config_.num_layers % stages == 0 && config_.num_layers / stages % chunks == 0;

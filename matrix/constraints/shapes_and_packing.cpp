@@ -74,6 +74,41 @@ constexpr Rule rows[] = {
            if (groups < 1 || f.config.num_attention_heads % groups != 0) return true;
            return f.config.num_query_groups.has_value() && ranks > 0 && groups % ranks != 0;
          }},
+    {.id = "expert-ranks-divide-replicas",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "with experts data_parallel_size is a multiple of expert_model_parallel_size",
+     .message = "the replicas do not divide evenly into expert-parallel groups",
+     .remedy = "set expert_model_parallel_size to a divisor of data_parallel_size",
+     .consequence = "the groups of ranks cannot be made",
+     .source = "Megatron-Core splits every expert over tensor_model_parallel_size ranks where "
+               "expert_tensor_parallel_size is not set, so that only replicas are left to spread "
+               "experts over",
+     .fields = {"expert_model_parallel_size", "data_parallel_size", "num_moe_experts"},
+     .when = {G::moe_model},
+     .broken =
+         [](const Facts& f) {
+           const std::int32_t ranks = f.config.expert_model_parallel_size;
+           return ranks > 0 && f.config.data_parallel_size % ranks != 0;
+         }},
+    {.id = "expert-ranks-divide-experts",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "num_moe_experts is a multiple of expert_model_parallel_size",
+     .message = "the experts do not divide evenly over the ranks of an expert-parallel group",
+     .remedy = "set expert_model_parallel_size to a divisor of num_moe_experts",
+     .consequence = "the model cannot be built",
+     .source = "every rank of a group holds equally many experts, in Megatron-Core and in this "
+               "workload",
+     .fields = {"expert_model_parallel_size", "num_moe_experts"},
+     .when = {G::moe_model},
+     .broken =
+         [](const Facts& f) {
+           const std::int32_t ranks = f.config.expert_model_parallel_size;
+           return ranks > 0 && f.config.num_moe_experts.value_or(1) % ranks != 0;
+         }},
     {.id = "stages-divide-layers",
      .subject = subject,
      .rulesets = {Ruleset::cgconform},

@@ -60,8 +60,12 @@ const Numbers& numbers_of(const std::map<std::string, const Numbers*>& call, con
 /// Tokens that an expert takes from one rank, from the configuration alone.
 std::int32_t capacity_of(const matrix::Cell& cell) {
   const matrix::TrainingConfig& config = cell.config;
+  // With sequence parallelism each tensor-parallel rank routes its own tokens.
+  const std::int32_t length = config.sequence_parallel
+                                  ? config.seq_length / config.tensor_model_parallel_size
+                                  : config.seq_length;
   const std::int64_t places =
-      std::int64_t{config.micro_batch_size} * config.seq_length * config.moe_router_topk;
+      std::int64_t{config.micro_batch_size} * length * config.moe_router_topk;
   const double share = static_cast<double>(places) / config.num_moe_experts.value_or(1);
   const auto factor = static_cast<double>(config.moe_expert_capacity_factor.value_or(1.0F));
   return std::max(static_cast<std::int32_t>(std::ceil(share * factor)), 1);

@@ -33,7 +33,7 @@ MoeExperts::MoeExperts(std::string layer_name, const TransformerShape& shape, co
       tensor_(made_in.tensor),
       layouts_(moe_layouts(shape, moe, dtype)),
       own_ffn_(moe.ffn_hidden / tensor_.size()),
-      exchange_(shape, moe) {
+      exchange_(shape, moe, tensor_) {
   const std::int64_t hidden = shape.hidden;
   const std::int64_t ffn = moe.ffn_hidden;
   const auto added = [&](const char* parameter_name, const Shape& extents, std::int64_t fan_in,
@@ -58,11 +58,6 @@ MoeExperts::MoeExperts(std::string layer_name, const TransformerShape& shape, co
       made_in.fp8);
 }
 
-void MoeExperts::add_parts(LayerContext& context, const TensorView& rows,
-                           std::string_view name) const {
-  tensor_.all_reduce(rows, context.stream, op_label(context, name));
-}
-
 Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
                            SavedActivations& saved) {
   Buffer bundle = make_bundle(context, layouts_.worked, "moe_experts output");
@@ -83,7 +78,6 @@ Buffer MoeExperts::forward(LayerContext& context, const TensorView& input,
   checkpoint(
       context, RecomputeModule::moe, saved, part_name,
       [&](LayerContext& run, SavedActivations& kept) { work(run, plan, rows, results, kept); });
-  add_parts(context, results, "experts all-reduce");
   exchange_.bring_back(context, plan, results, own, "experts combine");
   if (!context.training) return bundle;
   saved.borrow(input_name, input);
@@ -132,7 +126,6 @@ Buffer MoeExperts::backward(LayerContext& context, const TensorView& grad_output
   const TensorView grad_rows =
       exchange_.results(context, plan, own, sent_back, "experts dispatch backward");
   work_backward(context, plan, grad_results, grad_rows, saved);
-  add_parts(context, grad_rows, "experts backward all-reduce");
   keep_for_wgrads(context, received);
   exchange_.bring_back(context, plan, grad_rows, own, "experts dispatch backward");
   return grad;

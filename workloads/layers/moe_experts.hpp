@@ -39,9 +39,6 @@ class MoeExperts final : public Layer {
                      SavedActivations& saved);
   static Buffer activate(LayerContext& context, const TensorView& expanded);
 
-  /// Sums up what the ranks that hold parts of the same experts have for the same rows.
-  void add_parts(LayerContext& context, const TensorView& rows, std::string_view name) const;
-
   std::string name_;
   MoeShape moe_;
   TensorParallel tensor_;

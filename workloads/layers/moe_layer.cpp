@@ -13,6 +13,7 @@
 #include "workloads/layers/moe_preprocess.hpp"
 #include "workloads/layers/moe_router.hpp"
 #include "workloads/layers/self_attention.hpp"
+#include "workloads/layers/shared_rows.hpp"
 
 namespace cgconform::workloads {
 
@@ -26,11 +27,15 @@ MoeTransformerLayer::MoeTransformerLayer(const std::string& name, const Transfor
     return of_module;
   };
   if (attention) append("attn", std::make_unique<SelfAttention>(name, shape, numbered(0)));
-  append("moe_router", std::make_unique<MoeRouter>(name, shape, moe, numbered(1)));
+  // The tokens that a rank routes.
+  TransformerShape routed = shape;
+  if (made_in.tensor.shares_rows()) routed.length /= made_in.tensor.size();
+  append("moe_router", std::make_unique<MoeRouter>(name, routed, moe, numbered(1)));
   const DType dtype = parameters().front().weight.dtype;
-  append("moe_preprocess", std::make_unique<MoePreprocess>(name, shape, moe, dtype));
-  append("moe_experts", std::make_unique<MoeExperts>(name, shape, moe, numbered(2), dtype));
-  append("moe_postprocess", std::make_unique<MoePostprocess>(name, shape, moe, dtype));
+  append("moe_preprocess", std::make_unique<MoePreprocess>(name, routed, moe, dtype));
+  append("moe_experts", std::make_unique<MoeExperts>(name, routed, moe, numbered(2), dtype));
+  append("moe_postprocess", std::make_unique<MoePostprocess>(
+                                name, routed, moe, dtype, hidden_dropout_stream(made_in.tensor)));
 }
 
 MoeShape moe_shape(const matrix::Cell& cell, Communicator* group) {
@@ -64,8 +69,9 @@ MoeShape moe_shape(const matrix::Cell& cell, Communicator* group) {
                             parts));
   }
   if (config.moe_pad_expert_input_to_capacity) {
-    const std::int64_t places =
-        std::int64_t{config.micro_batch_size} * config.seq_length * moe.top_k;
+    const std::int32_t length =
+        config.sequence_parallel ? config.seq_length / parts : config.seq_length;
+    const std::int64_t places = std::int64_t{config.micro_batch_size} * length * moe.top_k;
     const double wanted = static_cast<double>(places) / moe.experts *
                           static_cast<double>(config.moe_expert_capacity_factor.value_or(1.0F));
     moe.capacity = std::max(static_cast<std::int32_t>(std::ceil(wanted)), 1);

@@ -16,11 +16,12 @@ constexpr const char* dropout_name = "moe.dropout";
 }  // namespace
 
 MoePostprocess::MoePostprocess(std::string layer_name, const TransformerShape& shape,
-                               const MoeShape& moe, DType dtype)
+                               const MoeShape& moe, DType dtype, RngStream dropout)
     : name_(std::move(layer_name)),
       shape_(shape),
       moe_(moe),
-      layouts_(moe_layouts(shape, moe, dtype)) {}
+      layouts_(moe_layouts(shape, moe, dtype)),
+      dropout_(dropout) {}
 
 Buffer MoePostprocess::forward(LayerContext& context, const TensorView& input,
                                SavedActivations& saved) {
@@ -35,7 +36,7 @@ Buffer MoePostprocess::forward(LayerContext& context, const TensorView& input,
                op_label(context, "moe.shared"));
   }
   const Buffer branch =
-      dropout(context, std::move(combined), shape_.hidden_dropout, saved, dropout_name);
+      dropout(context, std::move(combined), shape_.hidden_dropout, saved, dropout_name, dropout_);
   Buffer output = make_buffer(context, residual.dtype, residual.shape, "output");
   add(stream, output.view(), residual, branch.view(), op_label(context, "moe residual"));
   if (context.training) saved.borrow(input_name, input);

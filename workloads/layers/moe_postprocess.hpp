@@ -13,7 +13,7 @@ namespace cgconform::workloads {
 class MoePostprocess final : public Layer {
  public:
   MoePostprocess(std::string layer_name, const TransformerShape& shape, const MoeShape& moe,
-                 DType dtype);
+                 DType dtype, RngStream dropout);
 
   std::string_view name() const override { return name_; }
   Buffer forward(LayerContext& context, const TensorView& input, SavedActivations& saved) override;
@@ -27,6 +27,7 @@ class MoePostprocess final : public Layer {
   TransformerShape shape_;
   MoeShape moe_;
   MoeLayouts layouts_;
+  RngStream dropout_;  ///< what the dropout draws from
 };
 
 }  // namespace cgconform::workloads

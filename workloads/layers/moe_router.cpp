@@ -31,12 +31,14 @@ MoeRouter::MoeRouter(std::string layer_name, const TransformerShape& shape, cons
     : name_(std::move(layer_name)),
       shape_(shape),
       moe_(moe),
+      tensor_(made_in.tensor),
       norm_("pre_mlp_layernorm", shape.hidden, made_in, norm_numbers),
       layouts_(moe_layouts(shape, moe, norm_.weight().weight.dtype)) {
   parameters_ = {norm_.weight(), norm_.bias()};
   weight_ = parameters_.emplace_back(
       made_in.store.add("mlp.router.weight", {moe.experts, shape.hidden}, weight_init(shape.hidden),
                         made_in.first_number + weight_number));
+  parameters_.back().partial_gradient = tensor_.shares_rows();
   if (moe.expert_bias) {
     bias_ = parameters_.emplace_back(made_in.store.add("mlp.router.expert_bias", {moe.experts}, {},
                                                        made_in.first_number + bias_number));
@@ -50,7 +52,7 @@ MoeRouter::MoeRouter(std::string layer_name, const TransformerShape& shape, cons
 }
 
 float MoeRouter::balance_scale() const {
-  const auto tokens = static_cast<float>(shape_.tokens());
+  const auto tokens = static_cast<float>(all_tokens());
   return moe_.balance_coefficient * static_cast<float>(moe_.experts) /
          (tokens * tokens * static_cast<float>(moe_.top_k));
 }
@@ -110,15 +112,20 @@ void MoeRouter::route(LayerContext& context, const TensorView& normed, const Ten
                        op_label(context, "router.top_k"));
   count_load(stream, load, experts, op_label(context, "router.load"));
   tap_routing(context, bundle, scores.view());
-  const auto keep_copy = [&](const char* name, const TensorView& part) {
-    if (!context.training) return;
+  const auto copied = [&](const char* name, const TensorView& part) {
     Buffer copy = make_buffer(context, part.dtype, part.shape, name);
     stream.copy(copy.view(), part, op_label(context, name));
-    saved.keep(name, std::move(copy));
+    return copy;
   };
-  keep_copy("router.experts", experts);
-  keep_copy("router.load", load);
-  keep(context, saved, "router.scores", std::move(scores));
+  if (context.training) {
+    saved.keep("router.experts", copied("router.experts", experts));
+    Buffer all_loads = copied("router.load", load);
+    if (tensor_.shares_rows()) {
+      tensor_.all_reduce(all_loads.view(), stream, op_label(context, "router.load all-reduce"));
+    }
+    saved.keep("router.load", std::move(all_loads));
+    saved.keep("router.scores", std::move(scores));
+  }
   if (shared_) {
     shared_->forward(context, layouts_.routed.part(bundle, "shared"), normed, saved);
   }
@@ -162,7 +169,7 @@ Buffer MoeRouter::grad_normed(LayerContext& context, const TensorView& grad_bund
       saved.at("router.experts"), saved.at("router.scores"), load, context.loss_scale,
       balance_scale() * moe_.grad_scale, op_label(context, "router.top_k backward"));
   if (moe_.expert_bias) {
-    const float places = static_cast<float>(shape_.tokens()) * static_cast<float>(moe_.top_k);
+    const float places = static_cast<float>(all_tokens()) * static_cast<float>(moe_.top_k);
     load_gradient(stream, bias_.main_grad, load, context.loss_scale,
                   {moe_.grad_scale / places, places / static_cast<float>(moe_.experts)},
                   op_label(context, "router.expert_bias"));

@@ -37,6 +37,10 @@ class MoeRouter final : public Layer {
   void tap_routing(LayerContext& context, const TensorView& bundle, const TensorView& scores);
   /// The bias in the type of the logits; `converted` holds it where that is another one.
   TensorView bias(LayerContext& context, Buffer& converted);
+  /// Of the micro-batch; where tensor-parallel ranks share rows each routes its own.
+  std::int64_t all_tokens() const {
+    return shape_.tokens() * (tensor_.shares_rows() ? tensor_.size() : 1);
+  }
   /// Weight of the load-balancing loss a token of an expert.
   float balance_scale() const;
   Buffer grad_normed(LayerContext& context, const TensorView& grad_bundle, SavedActivations& saved);
@@ -44,6 +48,7 @@ class MoeRouter final : public Layer {
   std::string name_;
   TransformerShape shape_;
   MoeShape moe_;
+  TensorParallel tensor_;
   InputNorm norm_;
   MoeLayouts layouts_;
   Parameter weight_;

@@ -24,6 +24,11 @@ class TensorParallel {
   void all_reduce(const TensorView& tensor, Stream& stream, std::string label) const {
     if (splits()) group_->all_reduce(tensor, tensor, ReduceOp::sum, stream, std::move(label));
   }
+  /// Gives all ranks what one of them has.
+  void broadcast(const TensorView& tensor, std::int32_t from, Stream& stream,
+                 std::string label) const {
+    group_->broadcast(tensor, from, stream, std::move(label));
+  }
   /// Puts the shares of all ranks together.
   void all_gather(const TensorView& all, const TensorView& own, Stream& stream,
                   std::string label) const {
