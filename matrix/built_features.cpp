@@ -195,18 +195,16 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.config.tensor_model_parallel_size > 1; }},
     Feature{"sequence parallelism", built, built,
             [](const Cell& cell) { return cell.config.sequence_parallel; }},
-    Feature{"sequence parallelism without tensor parallelism", missing, missing,
-            [](const Cell& cell) {
-              return cell.config.sequence_parallel && cell.config.tensor_model_parallel_size == 1;
-            }},
     Feature{"sequence parallelism beside experts", built, built,
             [](const Cell& cell) { return cell.config.sequence_parallel && has_experts(cell); }},
-    Feature{
-        "sequence parallelism beside latent attention or partial micro-batches", missing, missing,
-        [](const Cell& cell) {
-          return cell.config.sequence_parallel &&
-                 (cell.config.multi_latent_attention || cell.shape.last_batch != LastBatch::full);
-        }},
+    Feature{"sequence parallelism beside latent attention", built, built,
+            [](const Cell& cell) {
+              return cell.config.sequence_parallel && cell.config.multi_latent_attention;
+            }},
+    Feature{"sequence parallelism beside partial micro-batches", missing, missing,
+            [](const Cell& cell) {
+              return cell.config.sequence_parallel && cell.shape.last_batch != LastBatch::full;
+            }},
     Feature{"data parallelism", built, built,
             [](const Cell& cell) { return cell.config.data_parallel_size > 1; }},
     Feature{"expert parallelism", built, built,

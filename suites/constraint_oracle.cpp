@@ -117,6 +117,9 @@ class Oracle {
         report("query-groups-divide-heads");
       }
     }
+    if (config_.sequence_parallel && config_.tensor_model_parallel_size == 1) {
+      report("shared-rows-need-tensor-parts");
+    }
     if (is_moe()) {
       const std::int32_t spread = config_.expert_model_parallel_size;
       if (config_.data_parallel_size % spread != 0) report("expert-ranks-divide-replicas");

@@ -90,6 +90,7 @@ void draw_sizes(Draws& draws, matrix::TrainingConfig& config) {
   config.num_layers = draws.among(std::array{8, 8, 8, 4, 6});
   config.num_attention_heads = draws.one_in(16) ? 3 : 4;
   config.tensor_model_parallel_size = draws.one_in(4) ? 2 : 1;
+  config.sequence_parallel = draws.one_in(8);
   config.data_parallel_size = draws.one_in(4) ? 6 : 4;
   if (draws.one_in(4)) {
     config.expert_model_parallel_size = draws.among(std::array{2, 3, 4, 6});

@@ -109,6 +109,20 @@ constexpr Rule rows[] = {
            const std::int32_t ranks = f.config.expert_model_parallel_size;
            return ranks > 0 && f.config.num_moe_experts.value_or(1) % ranks != 0;
          }},
+    {.id = "shared-rows-need-tensor-parts",
+     .subject = subject,
+     .rulesets = {Ruleset::cgconform},
+     .layer = Layer::build,
+     .statement = "sequence_parallel needs tensor_model_parallel_size > 1",
+     .message = "there are no tensor-parallel ranks to share the rows of hidden states",
+     .remedy = "set sequence_parallel to false, or tensor_model_parallel_size to 2 or more",
+     .consequence = "the configuration class stops with an error",
+     .source = "Megatron-Core's ModelParallelConfig refuses it, and Megatron-LM turns it off",
+     .fields = {"sequence_parallel", "tensor_model_parallel_size"},
+     .broken =
+         [](const Facts& f) {
+           return f.config.sequence_parallel && f.config.tensor_model_parallel_size <= 1;
+         }},
     {.id = "stages-divide-layers",
      .subject = subject,
      .rulesets = {Ruleset::cgconform},

@@ -148,10 +148,8 @@ TEST(Classification, SkipsScopesWithoutALayerOfTheModel) {
 }
 
 TEST(Classification, SkipsWhatIsNotBuiltYet) {
-  const auto lines =
-      statuses(plan_of(matrix_text(R"("impl": ["none"], "sequence_parallel": [false, true])")));
-  EXPECT_EQ(lines.at("impl=none/scope=layer/sequence_parallel=true"),
-            "not built yet: sequence parallelism without tensor parallelism");
+  const auto lines = statuses(plan_of(matrix_text(R"("impl": ["none"], "fp4": [false, true])")));
+  EXPECT_EQ(lines.at("impl=none/scope=layer/fp4=true"), "not built yet: fp4");
 }
 
 TEST(Classification, SkipsCellsOverTheRankLimit) {

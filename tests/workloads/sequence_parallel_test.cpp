@@ -44,6 +44,12 @@ TEST(SequenceParallel, GivesThemWherePackedSequencesCrossTheBordersOfShares) {
   testing::expect_results_of_one_rank(packed(cell_of({.parts = 4})));
 }
 
+TEST(SequenceParallel, GivesThemWithHeadsMadeFromLatentsOfItsRows) {
+  matrix::Cell cell = cell_of({.parts = 4});
+  cell.config.multi_latent_attention = true;
+  testing::expect_results_of_one_rank(cell);
+}
+
 TEST(SequenceParallel, DropsOtherHiddenStatesOnEachRank) {
   const auto ranks = testing::run_ranks(cell_of({}), {.instrumented = true});
   std::size_t different = 0;
@@ -83,6 +89,7 @@ struct GraphCase {
   Layout layout;
   bool recomputes = false;
   bool delays = false;  ///< gradients of weights
+  bool latent = false;
 };
 
 class SequenceParallelGraphs : public ::testing::TestWithParam<GraphCase> {};
@@ -94,6 +101,10 @@ TEST_P(SequenceParallelGraphs, EqualEagerAndHoldGathersAndScatters) {
     cell.config.recompute_modules = {RecomputeModule::mlp, RecomputeModule::layernorm};
   }
   cell.config.delay_wgrad_compute = GetParam().delays;
+  cell.config.multi_latent_attention = GetParam().latent;
+  if (GetParam().latent && GetParam().recomputes) {
+    cell.config.recompute_modules = {RecomputeModule::mla_up_proj, RecomputeModule::layernorm};
+  }
   for (const testing::RankLeg& leg : testing::expect_graphs_equal_eager(cell)) {
     EXPECT_GT(testing::nodes_that_run(leg.record, "all_gather"), 0U);
     EXPECT_GT(testing::nodes_that_run(leg.record, "reduce_scatter"), 0U);
@@ -110,6 +121,14 @@ INSTANTIATE_TEST_SUITE_P(
                       GraphCase{"callables", CudaGraphImpl::transformer_engine, {.stages = 2}},
                       GraphCase{
                           "callables_delayed", CudaGraphImpl::transformer_engine, {}, false, true},
+                      GraphCase{.name = "local_latent_recompute",
+                                .impl = CudaGraphImpl::local,
+                                .recomputes = true,
+                                .latent = true},
+                      GraphCase{.name = "callables_latent_delayed",
+                                .impl = CudaGraphImpl::transformer_engine,
+                                .delays = true,
+                                .latent = true},
                       GraphCase{"full_iteration", CudaGraphImpl::full_iteration, {.replicas = 2}}),
     [](const auto& row) { return std::string(row.param.name); });
 

@@ -63,7 +63,10 @@ LatentHeads::Path::Path(const char* path_name, const TransformerShape& shape,
           .outputs = std::accumulate(heads.begin(), heads.end(), std::int64_t{0}),
           .bias = false,
           .weight_number = up_number},
-         starting_at(made_in, first_number), heads) {}
+         starting_at(made_in, first_number), heads) {
+  norm_weight.partial_gradient = made_in.tensor.shares_rows();
+  norm_bias.partial_gradient = norm_weight.partial_gradient;
+}
 
 LatentHeads::LatentHeads(const TransformerShape& shape, const ModuleParameters& made_in)
     : shape_(shape),
@@ -103,9 +106,9 @@ HeadBuffers LatentHeads::up(LayerContext& context, const SavedActivations& saved
   HeadBuffers heads;
   for (const Path& path : paths_) {
     const TensorView latent = saved.at(latent_name(path.name));
-    const std::int32_t sequences = shape_.sequences_of(latent.shape[0]);
-    const Shape per_head{std::int64_t{sequences} * own_heads_, shape_.length, head_size};
     const Buffer wide = path.up.forward(context, latent);
+    const std::int32_t sequences = shape_.sequences_of(wide.view().shape[0]);
+    const Shape per_head{std::int64_t{sequences} * own_heads_, shape_.length, head_size};
     const bool query = &path == &paths_[query_path];
     const std::int32_t parts = query ? 1 : 2;
     for (std::int32_t part = 0; part < parts; ++part) {
@@ -137,7 +140,7 @@ void LatentHeads::recompute(LayerContext& context, SavedActivations& saved) cons
 
 Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
                              const TensorView& normed, const SavedActivations& saved) const {
-  const std::int32_t sequences = shape_.sequences_of(normed.shape[0]);
+  const auto sequences = static_cast<std::int32_t>(grad_heads[0].view().shape[0] / own_heads_);
   Buffer grad_normed;
   for (const Path& path : paths_) {
     const std::string name = latent_name(path.name);
@@ -145,7 +148,8 @@ Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_head
     const TensorView latent = saved.at(name);
     const std::int64_t width =
         std::int64_t{own_heads_} * (shape_.hidden / shape_.heads) * (query ? 1 : 2);
-    Buffer grad_wide = make_buffer(context, normed.dtype, {normed.shape[0], width}, name + ".up");
+    Buffer grad_wide = make_buffer(context, normed.dtype,
+                                   {std::int64_t{sequences} * shape_.length, width}, name + ".up");
     const std::string label = op_label(context, name) + " backward";
     if (query) {
       merge_heads(context.stream, grad_wide.view(), std::array{grad_heads[0].view()}, sequences,

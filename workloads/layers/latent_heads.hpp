@@ -12,8 +12,8 @@ namespace cgconform::workloads {
 
 /// How multi-latent attention makes its heads: queries, and keys with values, each go down to a
 /// latent of half the hidden size, through a norm, and up to the heads. Tensor-parallel ranks all
-/// have the latents, and each makes its share of the heads. Recompute of `mla_up_proj`
-/// keeps the latents and computes the heads again in the backward.
+/// have the latents, or each those of its rows, and each makes its share of the heads. Recompute of
+/// `mla_up_proj` keeps the latents and computes the heads again in the backward.
 class LatentHeads final : public AttentionHeads {
  public:
   LatentHeads(const TransformerShape& shape, const ModuleParameters& made_in);

@@ -91,7 +91,9 @@ Buffer ColumnParallelLinear::backward(LayerContext& context, const TensorView& g
 }
 
 DuplicatedLinear::DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in)
-    : Linear(std::move(declaration), made_in, {}, {}) {}
+    : Linear(std::move(declaration), made_in, {}, {}) {
+  if (tensor().shares_rows()) mark_partial_gradients();
+}
 
 Buffer DuplicatedLinear::forward(LayerContext& context, const TensorView& x) const {
   return multiply(context, x, true);

@@ -71,7 +71,8 @@ class ColumnParallelLinear : public Linear {
   Buffer backward(LayerContext& context, const TensorView& grad_output, const TensorView& x) const;
 };
 
-/// Every rank has the whole weight and does the same.
+/// Every rank has the whole weight and does the same, each with its own rows where they share them:
+/// then its gradients of parameters are summands of those of the group.
 class DuplicatedLinear : public Linear {
  public:
   DuplicatedLinear(LinearDeclaration declaration, const ModuleParameters& made_in);
