@@ -59,8 +59,7 @@ bool is_partial_beside_other_models(const Cell& cell) {
   const TrainingConfig& config = cell.config;
   return cell.shape.last_batch != LastBatch::full &&
          (config.sequence_packing != SequencePacking::none || cell.shape.image_tokens > 0 ||
-          config.num_moe_experts.has_value() || config.is_hybrid_model ||
-          config.fp8 != Fp8Format::none);
+          config.num_moe_experts.has_value() || config.fp8 != Fp8Format::none);
 }
 
 /// Where Transformer Engine's checkpoint, which graphs do not skip, would have to be captured.
@@ -120,7 +119,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.tensor_model_parallel_size > 1 && cell.config.is_hybrid_model;
             }},
-    Feature{"packed sequences in Mamba layers", missing, missing,
+    Feature{"packed sequences in Mamba layers", built, built,
             [](const Cell& cell) {
               return cell.config.sequence_packing != SequencePacking::none &&
                      cell.config.is_hybrid_model;
@@ -179,8 +178,12 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.shape.last_batch != LastBatch::full && cell.config.micro_batch_size < 2;
             }},
-    Feature{"partial micro-batches of packed sequences, images, experts, Mamba layers or fp8",
-            missing, missing, is_partial_beside_other_models},
+    Feature{"partial micro-batches of Mamba layers", built, built,
+            [](const Cell& cell) {
+              return cell.shape.last_batch != LastBatch::full && cell.config.is_hybrid_model;
+            }},
+    Feature{"partial micro-batches of packed sequences, images, experts or fp8", missing, missing,
+            is_partial_beside_other_models},
     Feature{"partial micro-batches beside an iteration in parts", missing, missing,
             [](const Cell& cell) {
               return cell.shape.last_batch == LastBatch::eager &&

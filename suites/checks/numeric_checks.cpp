@@ -230,6 +230,7 @@ std::span<const CheckDefinition> numeric_checks() {
                       .judge = judge_validation},
       CheckDefinition{.id = "NUM-26",
                       .failure = Verdict::fail_numeric_mismatch,
+                      .judges_graphs = GraphsOf::layers,
                       .applies = graph_cells_with_partial_batches,
                       .legs = compared_legs,
                       .judge = judge_partial_batches},

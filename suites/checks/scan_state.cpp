@@ -44,14 +44,16 @@ struct ScanPairs {
 ScanPairs pairs_of(const std::vector<Observation>& observations) {
   using Place = std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>;
   std::map<Place, std::size_t> start_of;
-  std::map<std::int32_t, std::size_t> first_of_layer;
+  // Of a partial micro-batch there are fewer states.
+  std::map<std::pair<std::int32_t, std::size_t>, std::size_t> first_of_layer;
   ScanPairs pairs;
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const auto& where = observations[i].where;
     const Place place{where.step, where.microbatch, where.layer, where.validation};
     if (where.tensor == start_name) {
       start_of.insert_or_assign(place, i);
-      const auto [first, inserted] = first_of_layer.try_emplace(where.layer, i);
+      const auto bytes = static_cast<std::size_t>(observations[i].snapshot.view().bytes());
+      const auto [first, inserted] = first_of_layer.try_emplace({where.layer, bytes}, i);
       if (!inserted) pairs.starts.emplace_back(first->second, i);
     } else if (where.tensor == end_name) {
       const auto start = start_of.find(place);

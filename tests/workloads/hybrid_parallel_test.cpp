@@ -51,6 +51,19 @@ TEST(HybridOverTensorParallelRanks, GivesThemWhereRanksShareRows) {
       sharing_rows(hybrid_cell({.parts = 4}, CudaGraphImpl::none, "M-")));
 }
 
+void pack(matrix::TrainingConfig& config) {
+  config.seq_length = 12;  // Rows of several sequences.
+  config.sequence_packing = matrix::SequencePacking::offline;
+  config.pad_to_max_length = true;
+  config.pad_cu_seqlens = true;
+}
+
+TEST(HybridOverTensorParallelRanks, GivesThemWhereSequencesArePacked) {
+  matrix::Cell cell = sharing_rows(hybrid_cell({.parts = 2}));
+  pack(cell.config);
+  testing::expect_results_of_one_rank(cell);
+}
+
 matrix::Cell with_experts(matrix::Cell cell) {
   cell.config.num_moe_experts = 4;
   cell.config.moe_token_dispatcher_type = matrix::MoeTokenDispatcherType::alltoall;
@@ -152,6 +165,9 @@ INSTANTIATE_TEST_SUITE_P(
         GraphCase{"local_recompute", CudaGraphImpl::local, {}, recompute_norms},
         GraphCase{"callables", CudaGraphImpl::transformer_engine, {.stages = 2, .chunks = 2}},
         GraphCase{"callables_fp8", CudaGraphImpl::transformer_engine, {}, quantise},
+        GraphCase{"local_packed_pipeline", CudaGraphImpl::local, {.stages = 2}, pack},
+        GraphCase{
+            "callables_packed_pipeline", CudaGraphImpl::transformer_engine, {.stages = 2}, pack},
         GraphCase{"callables_delayed", CudaGraphImpl::transformer_engine, {}, delay_wgrads},
         GraphCase{"full_iteration", CudaGraphImpl::full_iteration, {.replicas = 2}},
         GraphCase{"full_iteration_shared_rows", CudaGraphImpl::full_iteration, {}, share_rows}),

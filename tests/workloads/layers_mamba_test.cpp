@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,15 +40,20 @@ struct MambaFixture : LayerFixture {
     saved.clear();
     LayerContext called = context();
     called.tap = tap;
+    called.cu_seqlens = cu_seqlens();
     return get(layer.forward(called, put(input).view(), saved).view());
   }
   std::vector<double> backward() {
     LayerContext called = context();
+    called.cu_seqlens = cu_seqlens();
     return get(layer.backward(called, put(weights).view(), saved).view());
   }
   double loss() { return dot(HostTensor<double>(input.shape, forward()), weights); }
 
+  TensorView cu_seqlens() { return borders.has_value() ? borders->view() : TensorView{}; }
+
   TransformerShape shape;
+  std::optional<Buffer> borders;  ///< of sequences packed in the rows of the batch
   ParameterStore store;
   MambaMixer layer;
   HostTensor<double> input{Shape{1}};
@@ -93,6 +99,27 @@ TEST(MambaMixer, CarriesItsStateAlongASequenceAndNotIntoTheNext) {
   const std::size_t first_of_second = std::size_t{4} * 4;
   EXPECT_NE(before[last_of_first], after[last_of_first]) << "over the border of two chunks";
   for (std::size_t i = first_of_second; i < before.size(); ++i) EXPECT_EQ(before[i], after[i]);
+}
+
+TEST(MambaMixer, DoesWithPackedSequencesWhatItDoesWithSingleOnes) {
+  MambaFixture apart(two_sequences());
+  TransformerShape packed_shape = two_sequences();
+  packed_shape.sequences = 1;
+  packed_shape.length = 8;
+  MambaFixture packed(packed_shape);
+  packed.borders = packed.put(HostTensor<std::int32_t>(Shape{1, 3}, {0, 4, 8}));
+  packed.input = apart.input;
+  packed.weights = apart.weights;
+  EXPECT_EQ(packed.forward(), apart.forward());
+  EXPECT_EQ(packed.backward(), apart.backward());
+  for (std::size_t i = 0; i < apart.layer.parameters().size(); ++i) {
+    const std::vector<double> expected = apart.get(apart.layer.parameters()[i].main_grad);
+    const std::vector<double> actual = packed.get(packed.layer.parameters()[i].main_grad);
+    ASSERT_EQ(expected.size(), actual.size());
+    for (std::size_t at = 0; at < expected.size(); ++at) {
+      EXPECT_NEAR(expected[at], actual[at], 1e-12) << apart.layer.parameters()[i].name;
+    }
+  }
 }
 
 TEST(MambaMixer, SeesNoLaterToken) {

@@ -1,5 +1,6 @@
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -20,6 +21,12 @@ matrix::Cell partial_cell(CudaGraphImpl impl, LastBatch last) {
   matrix::Cell cell = small_cell(impl);
   cell.config.seq_length = 4;
   cell.shape.last_batch = last;
+  return cell;
+}
+
+matrix::Cell hybrid(matrix::Cell cell) {
+  cell.config.is_hybrid_model = true;
+  cell.config.hybrid_layer_pattern = *matrix::HybridPattern::parse("M*");
   return cell;
 }
 
@@ -69,8 +76,11 @@ TEST_F(PartialBatches, HoldHalfOfTheSequencesInEveryThirdStep) {
 TEST_F(PartialBatches, RunEagerlyBesideGraphsOrPaddedFromThem) {
   for (const CudaGraphImpl impl :
        {CudaGraphImpl::local, CudaGraphImpl::transformer_engine, CudaGraphImpl::full_iteration}) {
-    for (const LastBatch last : {LastBatch::padded, LastBatch::eager}) {
-      const matrix::Cell cell = partial_cell(impl, last);
+    for (const auto& [last, cell] :
+         {std::pair{LastBatch::padded, partial_cell(impl, LastBatch::padded)},
+          std::pair{LastBatch::eager, partial_cell(impl, LastBatch::eager)},
+          std::pair{LastBatch::padded, hybrid(partial_cell(impl, LastBatch::padded))},
+          std::pair{LastBatch::eager, hybrid(partial_cell(impl, LastBatch::eager))}}) {
       const LegRecord record = run(cell, graph);
       ASSERT_EQ(record.error, "");
       EXPECT_THAT(differences(bytes_of(run(cell, eager), device()), bytes_of(record, device()),

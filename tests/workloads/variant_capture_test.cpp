@@ -79,6 +79,13 @@ TEST_F(VariantCapture, OfPackedSequencesFollowsNewBorders) {
   for (const CudaGraphImpl impl : implementations) expect_equal(packed(small_cell(impl)));
 }
 
+TEST_F(VariantCapture, OfPackedSequencesInMambaLayersFollowsNewBorders) {
+  for (const CudaGraphImpl impl : implementations) expect_equal(packed(hybrid(small_cell(impl))));
+  const LegRecord record = run(packed(hybrid(small_cell(CudaGraphImpl::local), "M")),
+                               instrumented_graph, Fault::f01e_sequence_borders_not_refreshed);
+  EXPECT_GT(changed_slots(record, SlotKind::static_input), 0U);
+}
+
 TEST_F(VariantCapture, OfImagesBeforeTheTextEqualsEager) {
   for (const CudaGraphImpl impl : implementations) expect_equal(with_images(small_cell(impl)));
 }

@@ -215,11 +215,13 @@ bool graphs_hold(const Cell& cell, CudaGraphModule module) {
   return true;
 }
 
+/// Graphs that read where packed sequences begin.
 bool packed_graph(const Cell& cell) {
   const bool holds_attention = callables_hold(cell, CudaGraphModule::attn) ||
                                cell.config.cuda_graph_impl != CudaGraphImpl::transformer_engine;
-  return cell.config.sequence_packing != matrix::SequencePacking::none && holds_attention &&
-         graphs_hold(cell, CudaGraphModule::attn);
+  return cell.config.sequence_packing != matrix::SequencePacking::none &&
+         ((holds_attention && graphs_hold(cell, CudaGraphModule::attn)) ||
+          graphs_hold(cell, CudaGraphModule::mamba));
 }
 
 /// Graphs that hold a selective scan.

@@ -15,6 +15,8 @@ namespace cgconform::workloads {
 
 namespace {
 
+constexpr const char* borders_name = "mixer.cu_seqlens";
+
 constexpr ParameterInit step_bias_init{-1.0F, 0.3F};
 constexpr ParameterInit decay_log_init{0.0F, 0.5F};
 constexpr ParameterInit skip_init{1.0F, 0.1F};
@@ -145,7 +147,7 @@ TensorView MambaMixer::state_at(const TensorView& states, std::int32_t chunk) co
   return elements_of(states, chunk * one.elements(), one);
 }
 
-ScanInputs MambaMixer::scan_inputs(const LayerContext& context, const TensorView& values,
+ScanInputs MambaMixer::scan_inputs(const TensorView& cu_seqlens, const TensorView& values,
                                    const TensorView& state_weights, const TensorView& step) const {
   return {.values = values,
           .state_weights = state_weights,
@@ -153,7 +155,19 @@ ScanInputs MambaMixer::scan_inputs(const LayerContext& context, const TensorView
           .step_bias = step_bias_.weight,
           .decay_log = decay_log_.weight,
           .skip = skip_.weight,
-          .cu_seqlens = context.cu_seqlens};
+          .cu_seqlens = cu_seqlens};
+}
+
+void MambaMixer::keep_borders(LayerContext& context, SavedActivations& saved) {
+  const TensorView& borders = context.cu_seqlens;
+  if (!borders.valid() || !context.training) return;
+  Buffer kept = make_buffer(context, borders.dtype, borders.shape, borders_name);
+  context.stream.copy(kept.view(), borders, op_label(context, borders_name));
+  saved.keep(borders_name, std::move(kept));
+}
+
+TensorView MambaMixer::kept_borders(const SavedActivations& saved) {
+  return saved.contains(borders_name) ? saved.at(borders_name) : TensorView{};
 }
 
 Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
@@ -169,11 +183,13 @@ Buffer MambaMixer::forward(LayerContext& context, const TensorView& input,
   Buffer step = step_.forward(context, all);
   norm_.keep_or_discard(context, input, std::move(normed), saved);
 
+  keep_borders(context, saved);
   Buffer convolved_values = convolve(context, values_, std::move(values), saved);
   Buffer convolved_weights = convolve(context, state_weights_, std::move(state_weights), saved);
-  Buffer scanned = scan(
-      context, scan_inputs(context, convolved_values.view(), convolved_weights.view(), step.view()),
-      saved);
+  Buffer scanned = scan(context,
+                        scan_inputs(context.cu_seqlens, convolved_values.view(),
+                                    convolved_weights.view(), step.view()),
+                        saved);
   keep(context, saved, "mixer.step", std::move(step));
   keep(context, saved, values_.name + ".output", std::move(convolved_values));
   keep(context, saved, state_weights_.name + ".output", std::move(convolved_weights));
@@ -210,7 +226,7 @@ Buffer MambaMixer::convolve_backward(LayerContext& context, const Convolved& par
   const Buffer sums = make_buffer(context, arithmetic_type(x.dtype), x.shape, part.name + ".sums");
   causal_convolution_backward(
       context.stream, {grad_x.view(), part.weight.main_grad, part.bias.main_grad, sums.view()},
-      grad_convolved, x, part.weight.weight, part.bias.weight, shape_.length, context.cu_seqlens,
+      grad_convolved, x, part.weight.weight, part.bias.weight, shape_.length, kept_borders(saved),
       op_label(context, part.name + " backward"));
   return grad_x;
 }
@@ -310,7 +326,7 @@ MambaMixer::ScanInputGrads MambaMixer::scan_backward(LayerContext& context,
         {grads.values.view(), grads.state_weights.view(), grads.step.view(), step_bias_.main_grad,
          decay_log_.main_grad, skip_.main_grad, grad_state.view()},
         {inside.view(), grad_inside.view(), sums.view()}, grad_scanned, state_at(states, chunk),
-        scan_inputs(context, values, weights, step), params,
+        scan_inputs(kept_borders(saved), values, weights, step), params,
         op_label(context, fmt::format("mixer.scan chunk {} backward", chunk)));
   }
   return grads;

@@ -75,9 +75,14 @@ class MambaMixer final : public Layer {
   /// The state at the start of chunk `chunk` of all sequences, in a tensor that holds one a chunk
   /// and the last one.
   TensorView state_at(const TensorView& states, std::int32_t chunk) const;
-  ScanInputs scan_inputs(const LayerContext& context, const TensorView& values,
+  ScanInputs scan_inputs(const TensorView& cu_seqlens, const TensorView& values,
                          const TensorView& state_weights, const TensorView& step) const;
 
+  /// Keeps where packed sequences begin for the backward, before which those of another micro-batch
+  /// may have taken their place.
+  static void keep_borders(LayerContext& context, SavedActivations& saved);
+  /// Invalid where nothing is packed.
+  static TensorView kept_borders(const SavedActivations& saved);
   /// Keeps its input for the backward.
   Buffer convolve(LayerContext& context, const Convolved& part, Buffer input,
                   SavedActivations& saved) const;
