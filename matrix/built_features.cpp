@@ -62,10 +62,12 @@ bool is_partial_beside_other_models(const Cell& cell) {
           config.num_moe_experts.has_value() || config.fp8 != Fp8Format::none);
 }
 
-/// Where Transformer Engine's checkpoint, which graphs do not skip, would have to be captured.
-bool recomputes_fp8_in_layer_graphs(const Cell& cell) {
+/// Transformer Engine's checkpoint, which is not left out in 8 bits, does not take the backward
+/// that warms local graphs up.
+bool recomputes_fp8_in_local_graphs(const Cell& cell) {
   const TrainingConfig& config = cell.config;
   if (config.fp8 == Fp8Format::none || !captures_by_layer(cell) ||
+      config.cuda_graph_impl != CudaGraphImpl::local ||
       config.recompute_granularity != RecomputeGranularity::selective) {
     return false;
   }
@@ -230,8 +232,8 @@ constexpr std::array feature_rows{
     Feature{
         "fp8 beside experts", built, built,
         [](const Cell& cell) { return cell.config.fp8 != Fp8Format::none && has_experts(cell); }},
-    Feature{"fp8 with mlp, moe or shared_experts recomputed in graphs of layers", missing, missing,
-            recomputes_fp8_in_layer_graphs},
+    Feature{"fp8 with mlp, moe or shared_experts recomputed in local graphs of layers", missing,
+            missing, recomputes_fp8_in_local_graphs},
     Feature{"fp4", missing, missing, [](const Cell& cell) { return cell.config.fp4; }},
     Feature{"optimizer graph", built, built,
             [](const Cell& cell) { return cell.config.optimizer_cuda_graph; }},

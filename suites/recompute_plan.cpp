@@ -84,6 +84,18 @@ bool discards_outputs(const Cell& cell, const PlannedGraph& graph) {
          (experts && holds("moe_experts") && selected.contains(RecomputeModule::moe_act));
 }
 
+/// True where the backward of a graph of a layer runs a checkpoint that is not left out while the
+/// layer is captured: in 8 bits those of all modules but core attention.
+bool runs_checkpoints(const Cell& cell, const PlannedGraph& graph) {
+  if (cell.config.fp8 == matrix::Fp8Format::none) return false;
+  const RecomputeModules selected = selected_modules(cell) & modules_of_layer(cell, graph.layer);
+  const auto holds = [&](std::string_view module) { return holds_module(graph.scope, module); };
+  return (holds("mlp") && selected.contains(RecomputeModule::mlp)) ||
+         ((holds("moe_router") || holds("moe_experts")) &&
+          selected.contains(RecomputeModule::moe)) ||
+         (holds("moe_router") && selected.contains(RecomputeModule::shared_experts));
+}
+
 /// Under full recompute: method uniform takes all layers, block the first ones of each model chunk.
 bool is_recomputed_layer(const Cell& cell, std::int32_t layer) {
   if (cell.config.recompute_granularity != RecomputeGranularity::full) return false;
@@ -109,7 +121,8 @@ bool graph_recomputes(const Cell& cell, const PlannedGraph& graph, int rank) {
   if (captures_callable_pair(cell)) return !graph.forward && stage_recomputes(cell, rank);
   const bool whole_iteration = graph.layer < 0;
   if (whole_iteration) return stage_recomputes(cell, rank);
-  return !graph.forward && !graph.wgrad && discards_outputs(cell, graph);
+  if (graph.forward || graph.wgrad) return false;
+  return discards_outputs(cell, graph) || runs_checkpoints(cell, graph);
 }
 
 bool redraws_masks(const Cell& cell) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -28,6 +29,7 @@ struct LegCase {
   enum class Experts { none, dropless, padded } experts = Experts::none;
   std::int32_t expert_ranks = 1;
   matrix::CudaGraphScope scope = {};
+  matrix::RecomputeModules checkpoints = {};
 };
 
 /// A dense layer and one with experts and a shared one.
@@ -61,6 +63,10 @@ TEST_P(Fp8Graphs, EqualEagerBitForBitAndLeaveNoFindings) {
     cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
     cell.config.recompute_method = matrix::RecomputeMethod::uniform;
   }
+  if (!GetParam().checkpoints.empty()) {
+    cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
+    cell.config.recompute_modules = GetParam().checkpoints;
+  }
   for (const bool instrumented : {false, true}) {
     const auto expected = testing::run_ranks(cell, {.instrumented = instrumented});
     const auto actual = testing::run_ranks(
@@ -76,6 +82,14 @@ TEST_P(Fp8Graphs, EqualEagerBitForBitAndLeaveNoFindings) {
       EXPECT_TRUE(record.edge_findings.empty());
       EXPECT_TRUE(record.address_findings.empty());
       EXPECT_FALSE(record.graphs.empty());
+      EXPECT_EQ(std::any_of(record.graphs.begin(), record.graphs.end(),
+                            [](const GraphRecord& graph) {
+                              return std::any_of(
+                                  graph.nodes.begin(), graph.nodes.end(), [](const auto& node) {
+                                    return node.label.find("recompute") != std::string::npos;
+                                  });
+                            }),
+                GetParam().recompute || !GetParam().checkpoints.empty());
       for (const CaptureAudit& audit : record.captures) {
         EXPECT_EQ(audit.hash_before, audit.hash_after) << audit.changed;
       }
@@ -120,6 +134,15 @@ INSTANTIATE_TEST_SUITE_P(
                 .expert_ranks = 2,
                 .scope = {matrix::CudaGraphModule::moe_router,
                           matrix::CudaGraphModule::moe_preprocess}},
+        LegCase{.name = "callables_checkpoints",
+                .impl = CudaGraphImpl::transformer_engine,
+                .checkpoints = {matrix::RecomputeModule::mlp}},
+        LegCase{
+            .name = "callables_checkpoints_of_experts",
+            .impl = CudaGraphImpl::transformer_engine,
+            .experts = LegCase::Experts::padded,
+            .scope = {matrix::CudaGraphModule::moe},
+            .checkpoints = {matrix::RecomputeModule::moe, matrix::RecomputeModule::shared_experts}},
         LegCase{.name = "full_iteration_experts",
                 .impl = CudaGraphImpl::full_iteration,
                 .replicas = 2,

@@ -70,9 +70,12 @@ matrix::RecomputeModules LayerBody::recomputed_modules(const BodyMode& mode) con
   RecomputeModules modules =
       config.recompute_modules.value_or(RecomputeModules{RecomputeModule::core_attn});
   if (!mode.checkpoints) {
-    for (const RecomputeModule module : {RecomputeModule::core_attn, RecomputeModule::mlp,
-                                         RecomputeModule::moe, RecomputeModule::shared_experts}) {
-      modules.erase(module);
+    modules.erase(RecomputeModule::core_attn);
+    // In 8 bits these checkpoints are Transformer Engine's, which does not leave them out.
+    const bool in_8_bits = config.fp8 != matrix::Fp8Format::none;
+    for (const RecomputeModule module :
+         {RecomputeModule::mlp, RecomputeModule::moe, RecomputeModule::shared_experts}) {
+      if (!in_8_bits) modules.erase(module);
     }
   }
   if (!mode.discards_outputs) {
