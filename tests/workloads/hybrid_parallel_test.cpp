@@ -83,6 +83,10 @@ TEST(HybridWithExperts, GivesTheLossesAndGradientsOfOneRank) {
     testing::expect_results_of_one_rank(
         with_experts(hybrid_cell(layout, CudaGraphImpl::none, pattern)));
   }
+  matrix::Cell cell =
+      sharing_rows(with_experts(hybrid_cell({.parts = 2}, CudaGraphImpl::none, pattern)));
+  cell.config.moe_expert_capacity_factor = 4.0F;  // Which tokens are dropped depends on the rank.
+  testing::expect_results_of_one_rank(cell);
 }
 
 struct ExpertCase {
