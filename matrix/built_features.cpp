@@ -59,7 +59,7 @@ bool is_partial_beside_other_models(const Cell& cell) {
   const TrainingConfig& config = cell.config;
   return cell.shape.last_batch != LastBatch::full &&
          (config.sequence_packing != SequencePacking::none || cell.shape.image_tokens > 0 ||
-          config.num_moe_experts.has_value() || config.fp8 != Fp8Format::none);
+          config.num_moe_experts.has_value());
 }
 
 /// Transformer Engine's checkpoint, which is not left out in 8 bits, does not take the backward
@@ -184,7 +184,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.shape.last_batch != LastBatch::full && cell.config.is_hybrid_model;
             }},
-    Feature{"partial micro-batches of packed sequences, images, experts or fp8", missing, missing,
+    Feature{"partial micro-batches of packed sequences, images or experts", missing, missing,
             is_partial_beside_other_models},
     Feature{"partial micro-batches beside an iteration in parts", missing, missing,
             [](const Cell& cell) {
@@ -206,7 +206,7 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.config.sequence_parallel && cell.config.multi_latent_attention;
             }},
-    Feature{"sequence parallelism beside partial micro-batches", missing, missing,
+    Feature{"sequence parallelism beside partial micro-batches", built, built,
             [](const Cell& cell) {
               return cell.config.sequence_parallel && cell.shape.last_batch != LastBatch::full;
             }},

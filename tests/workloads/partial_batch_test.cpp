@@ -30,6 +30,14 @@ matrix::Cell hybrid(matrix::Cell cell) {
   return cell;
 }
 
+matrix::Cell in_8_bits(matrix::Cell cell) {
+  cell.config.params_dtype = matrix::ParamsDtype::bf16;
+  cell.config.bf16 = true;
+  cell.config.fp8 = matrix::Fp8Format::hybrid;
+  cell.config.fp8_amax_history_len = 2;
+  return cell;
+}
+
 /// Training executions of a step's last micro-batch, or of its iteration, that were replayed.
 std::size_t replays_of_last(const LegRecord& record, std::int32_t step, std::int32_t last) {
   std::size_t count = 0;
@@ -79,6 +87,7 @@ TEST_F(PartialBatches, RunEagerlyBesideGraphsOrPaddedFromThem) {
     for (const auto& [last, cell] :
          {std::pair{LastBatch::padded, partial_cell(impl, LastBatch::padded)},
           std::pair{LastBatch::eager, partial_cell(impl, LastBatch::eager)},
+          std::pair{LastBatch::eager, in_8_bits(partial_cell(impl, LastBatch::eager))},
           std::pair{LastBatch::padded, hybrid(partial_cell(impl, LastBatch::padded))},
           std::pair{LastBatch::eager, hybrid(partial_cell(impl, LastBatch::eager))}}) {
       const LegRecord record = run(cell, graph);
@@ -123,6 +132,49 @@ TEST(PartialBatchesOfRanks, PassThroughPipelinesReplicasAndParts) {
       ASSERT_EQ(actual[rank].record.error, "");
       EXPECT_THAT(differences(expected[rank].bytes, actual[rank].bytes, false), IsEmpty());
       EXPECT_EQ(replays_of_last(actual[rank].record, 2, 2), 0U);
+    }
+  }
+}
+
+TEST(PartialBatchesOfRanks, GiveTheLossesOfOneRankWhereRanksShareRows) {
+  for (const LastBatch last : {LastBatch::eager, LastBatch::padded}) {
+    matrix::Cell cell = partial_cell(CudaGraphImpl::none, last);
+    cell.config.params_dtype = matrix::ParamsDtype::fp64;
+    cell.config.attention_dropout = 0.0F;
+    cell.config.hidden_dropout = 0.0F;
+    const auto whole = run_ranks(cell, eager_leg);
+    cell.config.tensor_model_parallel_size = 2;
+    cell.config.sequence_parallel = true;
+    std::size_t compared = 0;
+    for (const RankLeg& leg : run_ranks(cell, eager_leg)) {
+      ASSERT_EQ(leg.record.error, "");
+      for (const auto& [key, bytes] : leg.bytes) {
+        if (std::get<0>(key) != ObservedQuantity::loss) continue;
+        double own = 0.0;
+        double expected = 0.0;
+        std::memcpy(&own, bytes.data(), sizeof own);
+        std::memcpy(&expected, whole.at(0).bytes.at(key).data(), sizeof expected);
+        EXPECT_NEAR(own, expected, 1e-9) << key_text(key);
+        ++compared;
+      }
+    }
+    EXPECT_GE(compared, 2U * 3U * 3U) << "of two ranks, three steps and three micro-batches";
+  }
+}
+
+TEST(PartialBatchesOfRanks, RunBesideGraphsWhereRanksShareRows) {
+  for (const auto& [impl, last] : {std::pair{CudaGraphImpl::local, LastBatch::eager},
+                                   std::pair{CudaGraphImpl::transformer_engine, LastBatch::eager},
+                                   std::pair{CudaGraphImpl::full_iteration, LastBatch::padded}}) {
+    matrix::Cell cell = partial_cell(impl, last);
+    cell.config.tensor_model_parallel_size = 2;
+    cell.config.sequence_parallel = true;
+    const auto expected = run_ranks(cell, eager_leg);
+    const auto actual = run_ranks(cell, graph_leg);
+    for (std::size_t rank = 0; rank < actual.size(); ++rank) {
+      ASSERT_EQ(actual[rank].record.error, "");
+      EXPECT_THAT(differences(expected[rank].bytes, actual[rank].bytes, false), IsEmpty());
+      EXPECT_EQ(replays_of_last(actual[rank].record, 2, 2) == 0, last == LastBatch::eager);
     }
   }
 }
