@@ -153,9 +153,10 @@ constexpr std::array feature_rows{
                      cell.config.cuda_graph_impl != CudaGraphImpl::none &&
                      !captures_iteration(cell);
             }},
-    Feature{"capture in parts on several ranks", missing, missing,
+    Feature{"capture in parts of pipeline stages", missing, missing,
             [](const Cell& cell) {
-              return cell.ranks() > 1 && cell.shape.capture_form == CaptureForm::partitioned;
+              return cell.config.pipeline_model_parallel_size > 1 &&
+                     cell.shape.capture_form == CaptureForm::partitioned;
             }},
     Feature{"capture of callables", built, built,
             [](const Cell& cell) { return cell.shape.capture_form == CaptureForm::callables; }},
@@ -186,11 +187,6 @@ constexpr std::array feature_rows{
             }},
     Feature{"partial micro-batches of packed sequences, images or experts", missing, missing,
             is_partial_beside_other_models},
-    Feature{"partial micro-batches beside an iteration in parts", missing, missing,
-            [](const Cell& cell) {
-              return cell.shape.last_batch == LastBatch::eager &&
-                     cell.shape.capture_form == CaptureForm::partitioned;
-            }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", built, built, has_stage_without_graphs},

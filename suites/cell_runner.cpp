@@ -44,10 +44,13 @@ std::optional<CheckResult> find_disagreement(const std::string& digest, Communic
 
 std::vector<LegOutcome> gather_outcomes(const LegOutcome& mine, Communicator* gang) {
   if (gang == nullptr) return {mine};
-  std::vector<LegOutcome> outcomes;
-  for (const std::string& text : gang->exchange(mine.encode())) {
-    outcomes.push_back(LegOutcome::decode(text));
+  std::vector<std::string> texts = gang->exchange(mine.encode());
+  // A peer that was still in the leg has now heard that it is over, and comes here with its error.
+  while (!std::all_of(texts.begin(), texts.end(), LegOutcome::is_outcome)) {
+    texts = gang->exchange(mine.encode());
   }
+  std::vector<LegOutcome> outcomes;
+  for (const std::string& text : texts) outcomes.push_back(LegOutcome::decode(text));
   return outcomes;
 }
 

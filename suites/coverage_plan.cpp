@@ -294,15 +294,19 @@ class PartsCounter {
                std::int32_t parts)
       : plan_(plan), warmup_(warmup), graph_(graph), parts_(parts) {}
 
+  /// What does not fit the graphs and runs eagerly.
+  void run_eagerly(std::int32_t step) {
+    plan_.executions.push_back({.step = step, .validation = graph_.validation});
+  }
   void run(std::int32_t step) {
     if (calls_++ < warmup_) {
-      plan_.executions.push_back({.step = step, .validation = graph_.validation});
+      run_eagerly(step);
       return;
     }
     if (first_ < 0) {
       first_ = static_cast<std::int32_t>(plan_.graphs.size());
       graph_.capture_step = step;
-      plan_.graphs.insert(plan_.graphs.end(), static_cast<std::size_t>(parts_), graph_);
+      for (graph_.part = 0; graph_.part < parts_; ++graph_.part) plan_.graphs.push_back(graph_);
     }
     for (std::int32_t part = first_; part < first_ + parts_; ++part) {
       ++plan_.graphs[static_cast<std::size_t>(part)].launches;
@@ -322,12 +326,17 @@ class PartsCounter {
 
 CoveragePlan plan_parts(const matrix::Cell& cell) {
   CoveragePlan plan;
+  const std::int32_t last = cell.config.num_microbatches - 1;
   const std::int32_t warmup = cell.config.cuda_graph_warmup_steps;
   PartsCounter training(plan, warmup, {}, cell.config.num_microbatches + 1);
   CallCounter validation(plan, warmup, {.validation = true});
   OptimizerPlanner optimizer(plan, cell);
   for (std::int32_t step = 0; step < planned_steps(cell); ++step) {
-    training.run(step);
+    if (leaves_graphs(cell, step, last)) {
+      training.run_eagerly(step);
+    } else {
+      training.run(step);
+    }
     optimizer.run(step);
     if (validates_after(cell, step)) validation.run(step);
   }

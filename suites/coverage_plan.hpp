@@ -20,6 +20,7 @@ struct PlannedGraph {
   std::int32_t capture_step = -1;
   std::uint64_t launches = 0;  ///< over the whole leg
   std::string scope{};         ///< modules of the layer; empty for the whole layer
+  std::int32_t part = -1;      ///< of an iteration in parts, in order; -1 where it is whole
 };
 
 /// One execution of a layer, of a whole iteration (layer and micro-batch -1), or of the optimizer

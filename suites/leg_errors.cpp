@@ -15,6 +15,8 @@ using workloads::Phase;
 
 namespace {
 
+constexpr std::string_view outcome_prefix = "outcome ";
+
 struct FailureMeaning {
   std::string_view check_id;
   Verdict verdict;
@@ -74,11 +76,16 @@ bool LegOutcome::is_consequence() const {
 }
 
 std::string LegOutcome::encode() const {
-  return fmt::format("{} {} {} {}", static_cast<int>(category), static_cast<int>(phase), topology,
-                     error);
+  return fmt::format("{}{} {} {} {}", outcome_prefix, static_cast<int>(category),
+                     static_cast<int>(phase), topology, error);
+}
+
+bool LegOutcome::is_outcome(std::string_view text) {
+  return text.starts_with(outcome_prefix);
 }
 
 LegOutcome LegOutcome::decode(std::string_view text) {
+  if (is_outcome(text)) text.remove_prefix(outcome_prefix.size());
   const auto first = text.find(' ');
   const auto second = first == std::string_view::npos ? first : text.find(' ', first + 1);
   const auto third = second == std::string_view::npos ? second : text.find(' ', second + 1);

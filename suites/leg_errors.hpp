@@ -24,6 +24,8 @@ struct LegOutcome {
   bool is_consequence() const;
 
   std::string encode() const;
+  /// False for what a rank says that is still in the leg.
+  static bool is_outcome(std::string_view text);
   /// Throws InternalError where the text is no outcome.
   static LegOutcome decode(std::string_view text);
 };

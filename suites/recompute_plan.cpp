@@ -119,6 +119,8 @@ bool graph_recomputes(const Cell& cell, const PlannedGraph& graph, int rank) {
   if (graph.validation || graph.optimizer) return false;
   // The checkpoints of modules run in the backward that needs them.
   if (captures_callable_pair(cell)) return !graph.forward && stage_recomputes(cell, rank);
+  // Up to its first read an iteration in parts has run no backward.
+  if (graph.part == 0) return false;
   const bool whole_iteration = graph.layer < 0;
   if (whole_iteration) return stage_recomputes(cell, rank);
   if (graph.forward || graph.wgrad) return false;

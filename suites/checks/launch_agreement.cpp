@@ -33,6 +33,8 @@ LaunchAgreements needed_agreements(const matrix::Cell& cell, const LegRecord& re
   const bool layers_are_shared = cell.config.tensor_model_parallel_size > 1;
   LaunchAgreements needed;
   std::set<std::pair<std::int32_t, bool>> calls_of_layers;
+  std::set<std::pair<std::int32_t, bool>> captured_calls;
+  std::set<std::pair<std::int32_t, bool>> replayed_calls;
   for (const ExecutionRecord& execution : record.executions) {
     // The optimizer's step follows from its iteration, which the ranks agree on.
     if (execution.scope == optimizer_scope) continue;
@@ -41,14 +43,19 @@ LaunchAgreements needed_agreements(const matrix::Cell& cell, const LegRecord& re
       if (layers_are_shared) ++(execution.replayed ? needed.replays : needed.eager);
     } else if (!execution.replayed) {
       ++needed.eager;
-    } else if (communicates(record.graphs.at(static_cast<std::size_t>(execution.graph)))) {
-      ++needed.replays;
+    } else {
+      // An iteration of several graphs is one call, callables are one each.
+      const std::pair call{execution.step, execution.validation};
+      const GraphRecord& graph = record.graphs.at(static_cast<std::size_t>(execution.graph));
+      if (graph.capture_step == execution.step) captured_calls.insert(call);
+      if (!communicates(graph)) continue;
+      if (execution.microbatch >= 0) ++needed.replays;
+      if (execution.microbatch < 0) replayed_calls.insert(call);
     }
   }
   needed.eager += calls_of_layers.size();
-  needed.captures = static_cast<std::uint64_t>(std::count_if(
-      record.graphs.begin(), record.graphs.end(),
-      [](const GraphRecord& graph) { return graph.layer < 0 && graph.scope != optimizer_scope; }));
+  needed.replays += replayed_calls.size();
+  needed.captures = captured_calls.size();
   return needed;
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -10,6 +11,8 @@
 
 #include "suites/leg_errors.hpp"
 #include "tests/suites/synthetic_legs.hpp"
+#include "tests/workloads/scripted_gang.hpp"
+#include "workloads/parallel/launch_ledger.hpp"
 
 namespace cgconform::suites {
 namespace {
@@ -18,41 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using workloads::ErrorCategory;
 using workloads::Phase;
-
-/// A gang of two of which only this rank is real: what the peer says is written by the test.
-class ScriptedGang final : public workloads::Communicator {
- public:
-  using Peer = std::function<std::string(const std::string& mine, int call)>;
-  ScriptedGang(int rank, Peer peer) : rank_(rank), peer_(std::move(peer)) {}
-
-  int rank() const override { return rank_; }
-  int size() const override { return 2; }
-  const std::string& name() const override { return name_; }
-  void send(const workloads::TensorView&, int, workloads::Stream&, std::string) override {}
-  void receive(const workloads::TensorView&, int, workloads::Stream&, std::string) override {}
-  void all_reduce(const workloads::TensorView&, const workloads::TensorView&, workloads::ReduceOp,
-                  workloads::Stream&, std::string) override {}
-  void broadcast(const workloads::TensorView&, int, workloads::Stream&, std::string) override {}
-  void all_gather(const workloads::TensorView&, const workloads::TensorView&, workloads::Stream&,
-                  std::string) override {}
-  void reduce_scatter(const workloads::TensorView&, const workloads::TensorView&,
-                      workloads::Stream&, std::string) override {}
-  std::vector<std::string> exchange(const std::string& mine) override {
-    const std::string theirs = peer_(mine, calls_++);
-    return rank_ == 0 ? std::vector{mine, theirs} : std::vector{theirs, mine};
-  }
-  std::unique_ptr<workloads::Communicator> split(int, const std::string&) override {
-    return nullptr;
-  }
-  ErrorCategory async_error() const override { return ErrorCategory::success; }
-  int live_graph_references() const override { return 0; }
-
- private:
-  int rank_;
-  Peer peer_;
-  int calls_ = 0;
-  std::string name_ = "scripted";
-};
+using workloads::testing::ScriptedGang;
 
 std::string agree(const std::string& mine, int /*call*/) {
   return mine;
@@ -134,6 +103,22 @@ TEST_F(CellRunnerTest, StopsWithThePeerThatFailedAndTakesItsVerdict) {
   ASSERT_NE(deciding, nullptr);
   EXPECT_EQ(deciding->verdict, Verdict::fail_capture);
   EXPECT_THAT(deciding->detail, HasSubstr("rank 1 of the gang failed"));
+}
+
+TEST_F(CellRunnerTest, WaitsForThePeerThatIsStillInALegThatFailedHere) {
+  bool told = false;
+  ScriptedGang gang(0, [&](const std::string& mine, int) {
+    const bool failed = LegOutcome::is_outcome(mine) && LegOutcome::decode(mine).failed();
+    if (!failed) return mine;
+    if (!std::exchange(told, true)) return workloads::LaunchIntent{.name = "step 2"}.encode();
+    return LegOutcome{ErrorCategory::communicator_error, Phase::replay, "peer gone"}.encode();
+  });
+  const RankReport report = run(&gang, fail_capture);
+  EXPECT_TRUE(told);
+  const CheckResult* deciding = deciding_check(report.checks);
+  ASSERT_NE(deciding, nullptr);
+  EXPECT_EQ(deciding->verdict, Verdict::fail_capture);
+  EXPECT_EQ(deciding->check_id, "LIF-01");
 }
 
 TEST_F(CellRunnerTest, BlamesThePeerForACommunicatorErrorItCaused) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "matrix/error.hpp"
+#include "tests/workloads/scripted_gang.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -107,6 +108,20 @@ TEST(LaunchIntents, InAnotherOrderOfCommunicatorsAreCalledSo) {
   EXPECT_EQ(found->category, ErrorCategory::communicator_order);
   EXPECT_THAT(found->text, HasSubstr("'graph b'"));
   EXPECT_THAT(found->text, HasSubstr("'graph a'"));
+}
+
+TEST(LaunchLedgers, HearThatAPeerHasLeftTheLeg) {
+  testing::ScriptedGang gang(
+      0, [](const std::string&, int) { return std::string("outcome 1 2 3 it failed"); });
+  LaunchLedger ledger(gang);
+  try {
+    ledger.agree({.name = "step 2 training iteration"});
+    ADD_FAILURE() << "agreed with a peer that has left";
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::communicator_error);
+    EXPECT_THAT(error.what(), HasSubstr("rank 1 does not go on to 'step 2 training iteration'"));
+    EXPECT_THAT(error.what(), HasSubstr("it failed"));
+  }
 }
 
 }  // namespace

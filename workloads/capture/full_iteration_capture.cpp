@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "matrix/error.hpp"
+#include "workloads/capture/capture_agreement.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/eager_layers.hpp"
@@ -13,8 +14,6 @@
 
 namespace cgconform::workloads {
 namespace {
-
-constexpr std::string_view capture_succeeded = "captured";
 
 /// `full_iteration`, as the FullCudaGraphWrapper does it: the forwards and backwards of all
 /// micro-batches, pipeline transfers included, are one graph; validation has a graph of its own.
@@ -26,6 +25,7 @@ class FullIterationCapture final : public CaptureImplementation {
         body_(body),
         keeper_(keeper),
         layers_(body),
+        agreement_(context),
         coverage_(context),
         uniformity_(context) {}
 
@@ -124,7 +124,7 @@ class FullIterationCapture final : public CaptureImplementation {
   void capture(State& state, const IterationCall& call, const IterationBody& body) {
     const bool training = call.mode == IterationMode::training;
     const std::string_view mode = training ? "training" : "validation";
-    agree("ready");
+    agreement_.ready();
     const PoolId pool = pool_for(mode);
     keeper_.ledger().open_captures(pool);
     context_.device().synchronize();
@@ -141,43 +141,21 @@ class FullIterationCapture final : public CaptureImplementation {
       });
     } catch (const Error& error) {
       layers_.clear();
-      tell_failure(error.what());
+      agreement_.failed(error.what());
       throw;
     }
     keeper_.enter(state.graph, {});
     state.communications = communications_of(state.graph.graph->nodes());
     keeper_.ledger().close_captures();
     body_.faults().after_last_capture(pool);
-    agree(std::string(capture_succeeded));
-  }
-
-  /// All ranks of the gang pass together; throws where one of them has failed its capture.
-  void agree(const std::string& status) {
-    Communicator* gang = context_.environment.gang;
-    if (gang == nullptr) return;
-    const std::vector<std::string> all = gang->exchange(status);
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      if (all[rank] == status) continue;
-      throw DeviceError(ErrorCategory::stream_capture_invalidated, "capture",
-                        fmt::format("rank {} did not capture its iteration: {}", rank, all[rank]));
-    }
-  }
-
-  void tell_failure(const std::string& reason) {
-    Communicator* gang = context_.environment.gang;
-    if (gang == nullptr) return;
-    try {
-      gang->exchange("failed: " + reason);
-    } catch (const DeviceError&) {
-      // The peers cannot be told; they end by the communicator's deadline.
-      return;
-    }
+    agreement_.captured();
   }
 
   LegContext& context_;
   LayerBody& body_;
   GraphKeeper& keeper_;
   EagerLayers layers_;
+  CaptureAgreement agreement_;
   CoverageFaults coverage_;
   UniformityFaults uniformity_;
   std::array<State, 2> states_;

@@ -1,5 +1,6 @@
 #include <array>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "workloads/capture/capture_agreement.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/eager_layers.hpp"
 
@@ -15,22 +17,33 @@ namespace cgconform::workloads {
 namespace {
 
 /// An iteration as several graphs, parted where the host reads a value, as compilers do that break
-/// a graph at what cannot be captured. Call number `warmup_steps` of a mode, counted from 0,
-/// captures: at a read the open part ends and the next one begins. A replay launches the parts in
-/// turn and does the reads between them. All parts share one pool: they replay in one order.
+/// a graph at what cannot be captured. Call number `warmup_steps`
+/// of a mode, counted from 0, captures: at a read the open part ends and the next one begins. A
+/// replay launches the parts in turn and does the reads between them. All parts share one pool:
+/// they replay in one order.
 class PartitionedCapture final : public CaptureImplementation {
  public:
   PartitionedCapture(LegContext& context, LayerBody& body, GraphKeeper& keeper)
-      : context_(context), body_(body), keeper_(keeper), layers_(body) {}
+      : context_(context), body_(body), keeper_(keeper), layers_(body), agreement_(context) {}
 
   void run_iteration(const IterationCall& call, const IterationBody& body) override {
     State& state = states_[static_cast<std::size_t>(call.mode)];
-    const std::int32_t number = state.calls++;
-    if (number < context_.plan.warmup_steps) {
+    const LaunchIntent::Kind kind = call.partial ? LaunchIntent::Kind::eager : next_kind(state);
+    context_.agree_on_launch({.name = launch_name(call), .kind = kind});
+    if (call.partial) {
+      keeper_.run_eagerly(execution(call), [&] { run_body(BodyMode{}, body); });
+      return;
+    }
+    ++state.calls;
+    if (kind == LaunchIntent::Kind::eager) {
       warm_up(state, call, body);
       return;
     }
-    if (number == context_.plan.warmup_steps) capture(state, call, body);
+    if (kind == LaunchIntent::Kind::capture) capture(state, call, body);
+    context_.agree_on_launch({.name = launch_name(call),
+                              .kind = LaunchIntent::Kind::replay,
+                              .replay = state.replays,
+                              .communications = state.communications});
     for (Part& part : state.parts) {
       const bool first = &part == &state.parts.front();
       keeper_.replay(part.graph, execution(call), [&] {
@@ -99,8 +112,15 @@ class PartitionedCapture final : public CaptureImplementation {
     std::vector<TensorView> written;  ///< by the parts so far, which later ones may read
     std::int32_t calls = 0;
     std::uint64_t replays = 0;
-    std::vector<std::uint64_t> eager_launches;  ///< of each part in the last eager run
+    std::vector<std::uint64_t> eager_launches;          ///< of each part in the last eager run
+    std::vector<LaunchedCommunication> communications;  ///< of all parts
   };
+
+  /// What becomes of the mode's next call.
+  LaunchIntent::Kind next_kind(const State& state) const {
+    if (state.calls < context_.plan.warmup_steps) return LaunchIntent::Kind::eager;
+    return state.parts.empty() ? LaunchIntent::Kind::capture : LaunchIntent::Kind::replay;
+  }
 
   static ExecutionRecord execution(const IterationCall& call) {
     return {.step = call.step, .validation = call.mode == IterationMode::validation};
@@ -145,6 +165,7 @@ class PartitionedCapture final : public CaptureImplementation {
   }
 
   void capture(State& state, const IterationCall& call, const IterationBody& body) {
+    agreement_.ready();
     state.pool = pool_for(call.mode);
     call_ = call;
     keeper_.ledger().open_captures(state.pool);
@@ -158,14 +179,17 @@ class PartitionedCapture final : public CaptureImplementation {
       close_part();
     } catch (const DeviceError& error) {
       abandon(error.category());
+      agreement_.failed(error.what());
       throw;
-    } catch (...) {
+    } catch (const std::exception& error) {
       abandon(ErrorCategory::success);
+      agreement_.failed(error.what());
       throw;
     }
     open_ = nullptr;
     keeper_.ledger().close_captures();
     body_.faults().after_last_capture(state.pool);
+    agreement_.captured();
   }
 
   void abandon(ErrorCategory status) {
@@ -192,6 +216,9 @@ class PartitionedCapture final : public CaptureImplementation {
     keeper_.end_capture();
     CapturedGraph& graph = open_->parts.back().graph;
     keeper_.enter(graph, open_->written);
+    for (LaunchedCommunication& communication : communications_of(graph.graph->nodes())) {
+      open_->communications.push_back(std::move(communication));
+    }
     for (const GraphNode& node : graph.graph->nodes()) {
       for (const Operand& operand : node.operands) {
         if (operand.access != Access::read) open_->written.push_back(operand.tensor);
@@ -203,6 +230,7 @@ class PartitionedCapture final : public CaptureImplementation {
   LayerBody& body_;
   GraphKeeper& keeper_;
   EagerLayers layers_;
+  CaptureAgreement agreement_;
   std::array<State, 2> states_;
   State* open_ = nullptr;    ///< whose parts are being captured
   State* warmed_ = nullptr;  ///< whose parts are being counted

@@ -18,6 +18,7 @@ namespace {
 using Kind = LaunchIntent::Kind;
 
 // Intents travel as lines of tab-separated fields; names come from communicators and ops.
+constexpr std::string_view intent_prefix = "launch ";
 constexpr char field_end = '\t';
 constexpr char line_end = '\n';
 
@@ -245,7 +246,8 @@ std::vector<LaunchedCommunication> communications_of(std::span<const GraphNode> 
 }
 
 std::string LaunchIntent::encode() const {
-  std::string text = fmt::format("{}\t{}\t{}\n", static_cast<int>(kind), replay, name);
+  std::string text =
+      fmt::format("{}{}\t{}\t{}\n", intent_prefix, static_cast<int>(kind), replay, name);
   for (const LaunchedCommunication& communication : communications) {
     text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", communication.communicator, communication.op,
                         communication.rank, communication.peer, communication.bytes,
@@ -254,8 +256,13 @@ std::string LaunchIntent::encode() const {
   return text;
 }
 
+bool LaunchIntent::is_intent(std::string_view text) {
+  return text.starts_with(intent_prefix);
+}
+
 LaunchIntent LaunchIntent::decode(const std::string& text) {
-  const std::vector<std::string> lines = split(text, line_end);
+  const std::size_t begin = is_intent(text) ? intent_prefix.size() : 0;
+  const std::vector<std::string> lines = split(std::string_view(text).substr(begin), line_end);
   const std::vector<std::string> head =
       lines.empty() ? std::vector<std::string>{} : split(lines.front(), field_end);
   constexpr std::size_t head_fields = 3;
@@ -312,8 +319,14 @@ void LaunchLedger::agree_on_layer(const LaunchIntent& intent) {
 
 void LaunchLedger::agree_in(Communicator& group, const LaunchIntent& intent) {
   std::vector<LaunchIntent> intents;
-  for (const std::string& text : group.exchange(intent.encode())) {
-    intents.push_back(LaunchIntent::decode(text));
+  const std::vector<std::string> texts = group.exchange(intent.encode());
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!LaunchIntent::is_intent(texts[rank])) {
+      throw DeviceError(ErrorCategory::communicator_error, "launch ledger",
+                        fmt::format("rank {} does not go on to '{}', it says: {}", rank,
+                                    intent.name, texts[rank]));
+    }
+    intents.push_back(LaunchIntent::decode(texts[rank]));
   }
   if (const auto disagreement = find_disagreement(intents)) {
     throw DeviceError(disagreement->rank == group.rank() ? disagreement->category

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct LaunchIntent {
   std::vector<LaunchedCommunication> communications;  ///< of a graph; unknown where eager
 
   std::string encode() const;
+  /// False for what a rank says that has left the leg, or is elsewhere in it.
+  static bool is_intent(std::string_view text);
   /// Throws InternalError where the text is no intent.
   static LaunchIntent decode(const std::string& text);
 };
@@ -65,7 +68,8 @@ class LaunchLedger {
       : gang_(gang), layer_groups_(std::move(layer_groups)) {}
 
   /// Returns once all ranks are about to do the same. Throws DeviceError: on the odd rank with the
-  /// disagreement's category, on the others with communicator_error, all with one text.
+  /// disagreement's category, on the others with communicator_error, all with one text; with
+  /// communicator_error too where a rank says something else than what it is about to launch.
   void agree(const LaunchIntent& intent);
   /// Before one pass through a layer, eager or replayed, which other stages make at other times:
   /// as `agree`, with the ranks that run the layer together. Does nothing where there are none.
