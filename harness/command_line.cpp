@@ -21,6 +21,7 @@
 #include "harness/exit_codes.hpp"
 #include "harness/lift.hpp"
 #include "harness/schedule_command.hpp"
+#include "harness/selection.hpp"
 #include "harness/selection_options.hpp"
 #include "harness/switch_names.hpp"
 #include "harness/worker_wrapper.hpp"
@@ -33,7 +34,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> actions_without_mpi{"--list", "--dry-run", "--help",
                                                               "--version"};
-constexpr double longest_timeout_seconds = 1e6;
 
 /// The values of a choice, for CLI11's conversion and for messages.
 template <typename E>
@@ -68,7 +68,8 @@ struct RawArguments {
   std::string list;
   bool dry_run = false;
   std::vector<std::string> lifts;
-  double timeout_seconds = 600.0;
+  std::string timeout = "600";
+  std::string deadline_scale = "1";
   std::string seed = "1";
   std::string wrap;
   std::string guard_pages;
@@ -125,11 +126,10 @@ void add_run_options(CLI::App& app, RunOptions& options, RawArguments& raw) {
                  "let a cell take an eager leg that an earlier cell ran alike on the same worker")
       ->type_name("on|off")
       ->capture_default_str();
-  app.add_option("--timeout", raw.timeout_seconds, "seconds a cell may take in all")
-      ->type_name("SECONDS")
+  app.add_option("--timeout", raw.timeout, "what a cell may take in all, in seconds or as 10m")
+      ->type_name("TIME")
       ->capture_default_str();
-  app.add_option("--deadline-scale", options.deadline_scale,
-                 "multiplies the deadline of every phase")
+  app.add_option("--deadline-scale", raw.deadline_scale, "multiplies the deadline of every phase")
       ->type_name("FACTOR")
       ->capture_default_str();
   app.add_option(
@@ -251,15 +251,13 @@ void check_contradictions(const CLI::App& app, const RunOptions& options) {
   }
 }
 
-void check_numbers(const RunOptions& options, const RawArguments& raw) {
-  if (!std::isfinite(options.deadline_scale) || options.deadline_scale <= 0.0) {
-    throw InputError(fmt::format("--deadline-scale {}: must be a number above 0, such as 2",
-                                 options.deadline_scale));
-  }
-  if (!(raw.timeout_seconds > 0.0) || raw.timeout_seconds > longest_timeout_seconds) {
-    throw InputError(fmt::format("--timeout {}: must be seconds above 0, at most {}",
-                                 raw.timeout_seconds, longest_timeout_seconds));
-  }
+double scale_from(const std::string& text) {
+  double scale = 0.0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, scale);
+  const bool read = parsed.ec == std::errc() && parsed.ptr == end;
+  if (read && std::isfinite(scale) && scale > 0.0) return scale;
+  throw InputError(fmt::format("--deadline-scale {}: must be a number above 0, such as 2", text));
 }
 
 std::vector<std::string> given_options(const CLI::App& app) {
@@ -318,7 +316,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   line.options.given = given_options(app);
   if (argc > 0) line.options.program = argv[0];
   check_contradictions(app, line.options);
-  check_numbers(line.options, raw);
+  line.options.deadline_scale = scale_from(raw.deadline_scale);
   if (app.count("--scale") > 0) line.options.scale = matrix::checked_scale(line.options.scale);
   line.options.seed = seed_from(raw.seed);
   line.options.selection =
@@ -335,8 +333,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   }
   line.options.isolation = chosen("--isolation", raw.isolation, isolation_choices);
   line.options.share_legs = chosen("--share-legs", raw.share_legs, switch_choices);
-  line.options.cell_deadline =
-      std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(raw.timeout_seconds * 1e3))};
+  line.options.cell_deadline = time_from("--timeout", raw.timeout);
   if (app.count("--list") > 0) {
     line.action = raw.list.empty() ? Action::list : chosen("--list", raw.list, list_choices);
   } else if (raw.dry_run) {

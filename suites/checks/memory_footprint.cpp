@@ -47,21 +47,25 @@ std::string what_is_left(const MemorySample& start, const MemorySample& end) {
                      raised->end);
 }
 
-bool has_optimizer_graph_beside_layers(const LegRecord& record) {
+/// Beside graphs of layers, whoever shares, and where it was captured before the iteration whose
+/// pool it would share.
+bool has_optimizer_pool(const LegRecord& record) {
   const auto is_optimizer = [](const workloads::GraphRecord& graph) {
     return graph.scope == workloads::optimizer_scope;
   };
   const auto is_layer = [](const workloads::GraphRecord& graph) { return graph.layer >= 0; };
-  return std::any_of(record.graphs.begin(), record.graphs.end(), is_optimizer) &&
-         std::any_of(record.graphs.begin(), record.graphs.end(), is_layer);
+  if (record.graphs.empty()) return false;
+  return is_optimizer(record.graphs.front()) ||
+         (std::any_of(record.graphs.begin(), record.graphs.end(), is_optimizer) &&
+          std::any_of(record.graphs.begin(), record.graphs.end(), is_layer));
 }
 
-/// Graphs that have pools of their own where pools are separate: the parts of an iteration share
-/// one, for they replay in one order.
-std::size_t graphs_apart(const JudgeContext& context) {
+/// Pools where they are separate: one a graph, but the parts of an iteration share one, for they
+/// replay in one order.
+int pools_apart(const JudgeContext& context) {
   const CoveragePlan plan = plan_coverage(context.cell, context.rank);
   std::set<bool> iterations;
-  std::size_t others = 0;
+  int others = 0;
   for (const PlannedGraph& graph : plan.graphs) {
     if (captures_iterations(context.cell) && !graph.optimizer) {
       iterations.insert(graph.validation);
@@ -69,7 +73,7 @@ std::size_t graphs_apart(const JudgeContext& context) {
       ++others;
     }
   }
-  return iterations.size() + others;
+  return static_cast<int>(iterations.size()) + others;
 }
 
 const LegRecord& leg_with_pools(JudgeContext& context, bool separate) {
@@ -125,15 +129,15 @@ CheckResult judge_pools(JudgeContext& context) {
   if (shared.graphs.empty() || difference.outcomes.empty()) {
     return {.verdict = Verdict::fail_coverage, .detail = "no graph used a pool"};
   }
-  // The optimizer's graph has a pool of its own beside those of layers, whoever shares.
-  const int expected_pools = has_optimizer_graph_beside_layers(shared) ? 2 : 1;
+  const int expected_pools = has_optimizer_pool(shared) ? 2 : 1;
   if (together.graph_pools != expected_pools) {
     return {.verdict = Verdict::fail_leak,
             .detail =
                 fmt::format("{} graphs that share a pool have {} pools of {} bytes",
                             shared.graphs.size(), together.graph_pools, together.graph_pool_bytes)};
   }
-  if (graphs_apart(context) > 1 && together.graph_pool_bytes >= apart.graph_pool_bytes) {
+  if (pools_apart(context) > expected_pools &&
+      together.graph_pool_bytes >= apart.graph_pool_bytes) {
     return {.verdict = Verdict::fail_leak,
             .detail = fmt::format("the shared pool of {} graphs has {} bytes, separate pools have "
                                   "{}",

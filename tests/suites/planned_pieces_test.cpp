@@ -114,6 +114,18 @@ TEST(PlannedPieces, RecomputeOnlyWhatTheirModulesDiscard) {
   EXPECT_FALSE(recomputes({R::layernorm}, "moe_postprocess"));
 }
 
+TEST(RecomputePlan, AsksGraphsThatHoldABackward) {
+  Cell cell;
+  cell.config.cuda_graph_impl = CudaGraphImpl::full_iteration;
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::selective;
+  cell.shape.capture_form = matrix::CaptureForm::partitioned;
+  EXPECT_FALSE(graph_recomputes(cell, {.part = 0}, 0)) << "it ends at the first loss";
+  EXPECT_TRUE(graph_recomputes(cell, {.part = 1}, 0));
+  cell.shape.capture_form = matrix::CaptureForm::callables;
+  EXPECT_FALSE(graph_recomputes(cell, {.forward = true}, 0));
+  EXPECT_TRUE(graph_recomputes(cell, {.forward = false}, 0));
+}
+
 TEST(RecomputePlan, AsksTheLayersThatAStageHolds) {
   Cell cell;
   cell.config.is_hybrid_model = true;  // Mamba, attention, Mamba, MLP

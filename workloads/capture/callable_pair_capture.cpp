@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,6 @@ class CallablePairCapture final : public CaptureImplementation {
         body_(body),
         keeper_(keeper),
         layers_(body),
-        captured_layers_(body),
         coverage_(context),
         warmup_stream_(context.device().create_stream("graph warm-up")),
         chunk_(model.chunks().front()) {
@@ -96,6 +94,14 @@ class CallablePairCapture final : public CaptureImplementation {
   }
 
  private:
+  /// What a run of a layer leaves.
+  struct Held {
+    Buffer output;
+    SavedActivations saved;
+    DelayedWgrads delayed;
+    Buffer grad_input;
+  };
+
   std::size_t place(const LayerCall& call) const {
     return static_cast<std::size_t>(call.layer - chunk_.first_layer);
   }
@@ -132,9 +138,8 @@ class CallablePairCapture final : public CaptureImplementation {
                            call.cu_seqlens);
     }
     keeper_.replay(forward_graph_, pair_execution(call, true), [&] {
-      eager_layers_.emplace(body_);
-      const std::vector<TensorView> outputs = run_forward(*eager_layers_, call);
-      copy_all(outputs_, outputs);
+      eager_ = held_layers();
+      copy_all(outputs_, run_forward(eager_, {}, call));
     });
     ++replays_;
   }
@@ -146,9 +151,8 @@ class CallablePairCapture final : public CaptureImplementation {
     refresh_static_input(context_, call, {"grad_output", grad_output_.view(), replays_},
                          grad_output);
     keeper_.replay(backward_graph_, pair_execution(call, false), [&] {
-      const std::vector<TensorView> grad_inputs = run_backward(*eager_layers_, call);
-      copy_all(grad_inputs_, grad_inputs);
-      eager_layers_.reset();
+      copy_all(grad_inputs_, run_backward(eager_, {}, call));
+      eager_.clear();
     });
   }
 
@@ -164,26 +168,37 @@ class CallablePairCapture final : public CaptureImplementation {
     return call;
   }
 
+  std::vector<Held> held_layers() const { return std::vector<Held>(chunk_.layers.size()); }
+
   /// The outputs of all layers, in their order.
-  std::vector<TensorView> run_forward(EagerLayers& layers, const LayerCall& call) {
+  std::vector<TensorView> run_forward(std::vector<Held>& layers, const BodyMode& mode,
+                                      const LayerCall& call) {
     std::vector<TensorView> outputs;
     TensorView value = input_.view();
-    for (std::size_t i = 0; i < chunk_.layers.size(); ++i) {
-      value = layers.forward(call_of(call, i), value);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      Held& held = layers[i];
+      held.saved.clear();
+      held.output = body_.forward(call_of(call, i), mode, value, held.saved);
+      value = held.output.view();
       outputs.push_back(value);
     }
     return outputs;
   }
 
-  /// The gradients of the inputs of all layers, in their order.
-  std::vector<TensorView> run_backward(EagerLayers& layers, const LayerCall& call) {
-    std::vector<TensorView> grad_inputs(chunk_.layers.size());
+  /// The gradients of the inputs of all layers, in their order. What is delayed is added here too:
+  /// a callable has no graph for it alone.
+  std::vector<TensorView> run_backward(std::vector<Held>& layers, const BodyMode& mode,
+                                       const LayerCall& call) {
+    std::vector<TensorView> grad_inputs(layers.size());
     TensorView grad = grad_output_.view();
-    for (std::size_t i = chunk_.layers.size(); i-- > 0;) {
+    for (std::size_t i = layers.size(); i-- > 0;) {
+      Held& held = layers[i];
       const LayerCall layer = call_of(call, i);
-      grad = layers.backward(layer, grad);
+      held.delayed.clear();
+      held.grad_input = body_.backward(layer, mode, grad, held.saved, &held.delayed);
+      if (!held.delayed.left().empty()) body_.add_wgrads(layer, mode, held.delayed);
+      grad = held.grad_input.view();
       grad_inputs[i] = grad;
-      if (layers.has_wgrads(layer)) layers.add_wgrads(layer);
     }
     return grad_inputs;
   }
@@ -226,9 +241,9 @@ class CallablePairCapture final : public CaptureImplementation {
   }
 
   void warm_up_once(bool measured) {
-    EagerLayers layers(body_);
-    forward_launches_ = extra_run(context_, measured, [&] { run_forward(layers, sample_); });
-    backward_launches_ = extra_run(context_, measured, [&] { run_backward(layers, sample_); });
+    std::vector<Held> layers = held_layers();
+    forward_launches_ = extra_run(context_, measured, [&] { run_forward(layers, {}, sample_); });
+    backward_launches_ = extra_run(context_, measured, [&] { run_backward(layers, {}, sample_); });
   }
 
   PoolId pool_for(const char* name) {
@@ -258,34 +273,37 @@ class CallablePairCapture final : public CaptureImplementation {
   void capture(std::uint64_t hash_before) {
     const CaptureRequest forward = request(true, pool_for("forward"));
     agree_on_capture(forward);
+    captured_ = held_layers();
     keeper_.capture(forward_graph_, forward, hash_before, [&] {
-      captured_layers_.set_mode({.pool = forward.pool, .capturing = true});
-      outputs_ = run_forward(captured_layers_, sample_);
+      outputs_ = run_forward(captured_, {.pool = forward.pool, .capturing = true}, sample_);
     });
     std::vector<TensorView> inputs{input_.view()};
     if (sample_.cu_seqlens.valid()) inputs.push_back(sample_.cu_seqlens);
     keeper_.enter(forward_graph_, inputs);
 
     inputs.push_back(grad_output_.view());
-    for (std::size_t i = 0; i < chunk_.layers.size(); ++i) {
-      inputs.push_back(outputs_[i]);
-      const SavedActivations& saved = captured_layers_.saved(call_of(sample_, i));
-      for (const auto& [name, view] : saved.views()) inputs.push_back(view);
+    for (const Held& held : captured_) {
+      inputs.push_back(held.output.view());
+      for (const auto& [name, view] : held.saved.views()) inputs.push_back(view);
     }
     const CaptureRequest backward = request(false, pool_for("backward"));
     agree_on_capture(backward);
     keeper_.capture(backward_graph_, backward, hash_before, [&] {
-      captured_layers_.set_mode({.pool = backward.pool, .capturing = true});
-      grad_inputs_ = run_backward(captured_layers_, sample_);
+      grad_inputs_ = run_backward(captured_, {.pool = backward.pool, .capturing = true}, sample_);
     });
     keeper_.enter(backward_graph_, inputs);
+    // Graphs captured later are replayed later, so they may take this memory.
+    for (Held& held : captured_) {
+      held.delayed.clear();
+      held.saved.clear();
+    }
     keeper_.ledger().close_captures();
     body_.faults().after_last_capture(backward.pool);
   }
 
   void release_memory() {
-    captured_layers_.clear();
-    eager_layers_.reset();
+    captured_.clear();
+    eager_.clear();
     input_.reset();
     grad_output_.reset();
   }
@@ -294,9 +312,9 @@ class CallablePairCapture final : public CaptureImplementation {
   StageModel& model_;
   LayerBody& body_;
   GraphKeeper& keeper_;
-  EagerLayers layers_;           ///< that run outside of the graphs
-  EagerLayers captured_layers_;  ///< their outputs and activations lie in the graphs' memory
-  std::optional<EagerLayers> eager_layers_;  ///< of a forward that sabotage ran eagerly
+  EagerLayers layers_;          ///< that run outside of the graphs
+  std::vector<Held> captured_;  ///< in the graphs' memory
+  std::vector<Held> eager_;     ///< of a forward that sabotage ran eagerly
   CoverageFaults coverage_;
   std::unique_ptr<Stream> warmup_stream_;
   const ModelChunk& chunk_;
