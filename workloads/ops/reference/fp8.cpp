@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 #include "workloads/ops/reference/kernel_access.hpp"
 #include "workloads/ops/reference/kernels.hpp"
@@ -65,24 +67,46 @@ void put_scale(const OpCall& call, float amax) {
   *elements<float>(call, 1) = 1.0F / scale;
 }
 
+/// The values of [rows, columns] bytes, transposed where asked for: decoding is the cost of a
+/// product that looks at each byte once a row of the other operand.
+std::vector<float> decoded(const std::uint8_t* bits, std::int64_t rows, std::int64_t columns,
+                           EightBitFormat format, bool transposed) {
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t to = transposed ? column * rows + row : row * columns + column;
+      values[static_cast<std::size_t>(to)] =
+          eight_bit::value_of(bits[row * columns + column], format);
+    }
+  }
+  return values;
+}
+
 void multiply(const OpCall& call, bool accumulates) {
   const auto params = call.params.as<Fp8GemmParams>();
-  const auto* a = elements<const std::uint8_t>(call, 1);
-  const auto* b = elements<const std::uint8_t>(call, 2);
+  const std::vector<float> a =
+      decoded(elements<const std::uint8_t>(call, 1), params.m, params.k, params.format_a, false);
+  const std::vector<float> b =
+      decoded(elements<const std::uint8_t>(call, 2), params.n, params.k, params.format_b, true);
   const float descale = *elements<const float>(call, 3) * *elements<const float>(call, 4);
+  const auto columns = static_cast<std::size_t>(params.n);
+  const auto depth = static_cast<std::size_t>(params.k);
+  std::vector<float> sums(columns);
   with_floating_type(call, 0, [&](auto type) {
     using T = decltype(type);
     using A = Arithmetic<T>;
     T* c = elements<T>(call, 0);
-    for (std::int64_t row = 0; row < params.m; ++row) {
-      for (std::int64_t column = 0; column < params.n; ++column) {
-        float sum = 0.0F;
-        for (std::int64_t i = 0; i < params.k; ++i) {
-          sum += eight_bit::value_of(a[row * params.k + i], params.format_a) *
-                 eight_bit::value_of(b[column * params.k + i], params.format_b);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(params.m); ++row) {
+      std::fill(sums.begin(), sums.end(), 0.0F);
+      for (std::size_t i = 0; i < depth; ++i) {
+        const float factor = a[row * depth + i];
+        for (std::size_t column = 0; column < columns; ++column) {
+          sums[column] += factor * b[i * columns + column];
         }
-        T& target = c[row * params.n + column];
-        const A product = static_cast<A>(sum * descale);
+      }
+      for (std::size_t column = 0; column < columns; ++column) {
+        T& target = c[row * columns + column];
+        const A product = static_cast<A>(sums[column] * descale);
         target = static_cast<T>(accumulates ? static_cast<A>(target) + product : product);
       }
     }
