@@ -55,13 +55,6 @@ bool takes_no_layer_beside_experts(const Cell& cell) {
   return captures_by_layer(cell) && has_experts(cell) && capturing_stages(cell) == 0;
 }
 
-bool is_partial_beside_other_models(const Cell& cell) {
-  const TrainingConfig& config = cell.config;
-  return cell.shape.last_batch != LastBatch::full &&
-         (config.sequence_packing != SequencePacking::none || cell.shape.image_tokens > 0 ||
-          config.num_moe_experts.has_value());
-}
-
 /// Transformer Engine's checkpoint, which is not left out in 8 bits, does not take the backward
 /// that warms local graphs up.
 bool recomputes_fp8_in_local_graphs(const Cell& cell) {
@@ -130,11 +123,10 @@ constexpr std::array feature_rows{
             [](const Cell& cell) { return cell.shape.image_tokens > 0; }},
     Feature{"images longer than half of the sequence", missing, missing,
             [](const Cell& cell) { return 2 * cell.shape.image_tokens > cell.config.seq_length; }},
-    Feature{"images before packed text, or over several tensor-parallel ranks", missing, missing,
+    Feature{"images before packed text", missing, missing,
             [](const Cell& cell) {
               return cell.shape.image_tokens > 0 &&
-                     (cell.config.sequence_packing != SequencePacking::none ||
-                      cell.config.tensor_model_parallel_size > 1);
+                     cell.config.sequence_packing != SequencePacking::none;
             }},
     Feature{"a graph of the vision model", missing, missing,
             [](const Cell& cell) {
@@ -185,8 +177,17 @@ constexpr std::array feature_rows{
             [](const Cell& cell) {
               return cell.shape.last_batch != LastBatch::full && cell.config.is_hybrid_model;
             }},
-    Feature{"partial micro-batches of packed sequences, images or experts", missing, missing,
-            is_partial_beside_other_models},
+    Feature{"partial micro-batches of packed sequences or images", built, built,
+            [](const Cell& cell) {
+              return cell.shape.last_batch != LastBatch::full &&
+                     (cell.config.sequence_packing != SequencePacking::none ||
+                      cell.shape.image_tokens > 0);
+            }},
+    Feature{"partial micro-batches of experts", missing, missing,
+            [](const Cell& cell) {
+              return cell.shape.last_batch != LastBatch::full &&
+                     cell.config.num_moe_experts.has_value();
+            }},
     Feature{"several model chunks a stage", built, built,
             [](const Cell& cell) { return chunks_a_stage(cell) > 1; }},
     Feature{"pipeline stages that capture no layer", built, built, has_stage_without_graphs},

@@ -30,6 +30,19 @@ matrix::Cell hybrid(matrix::Cell cell) {
   return cell;
 }
 
+matrix::Cell packed(matrix::Cell cell) {
+  cell.config.seq_length = 8;
+  cell.config.sequence_packing = matrix::SequencePacking::offline;
+  cell.config.pad_to_max_length = true;
+  cell.config.pad_cu_seqlens = true;
+  return cell;
+}
+
+matrix::Cell with_images(matrix::Cell cell) {
+  cell.shape.image_tokens = 2;
+  return cell;
+}
+
 matrix::Cell in_8_bits(matrix::Cell cell) {
   cell.config.params_dtype = matrix::ParamsDtype::bf16;
   cell.config.bf16 = true;
@@ -51,22 +64,24 @@ std::size_t replays_of_last(const LegRecord& record, std::int32_t step, std::int
 class PartialBatches : public OneRankLegs {};
 
 TEST_F(PartialBatches, GiveTheSameWhetherTheyArePaddedOrNot) {
-  const auto unpadded =
-      bytes_of(run(partial_cell(CudaGraphImpl::none, LastBatch::eager), eager), device());
-  const auto padded =
-      bytes_of(run(partial_cell(CudaGraphImpl::none, LastBatch::padded), eager), device());
-  std::size_t gradients = 0;
-  for (const auto& [key, bytes] : unpadded) {
-    const ObservedQuantity quantity = std::get<0>(key);
-    if (quantity == ObservedQuantity::main_grad) ++gradients;
-    // Tensors of single layers have rows of padding in one of the two.
-    if (quantity == ObservedQuantity::layer_output ||
-        quantity == ObservedQuantity::layer_grad_input) {
-      continue;
+  for (const auto& variant : {+[](matrix::Cell cell) { return cell; }, &packed, &with_images}) {
+    const auto bytes_with = [&](LastBatch last) {
+      return bytes_of(run(variant(partial_cell(CudaGraphImpl::none, last)), eager), device());
+    };
+    const auto padded = bytes_with(LastBatch::padded);
+    std::size_t gradients = 0;
+    for (const auto& [key, bytes] : bytes_with(LastBatch::eager)) {
+      const ObservedQuantity quantity = std::get<0>(key);
+      if (quantity == ObservedQuantity::main_grad) ++gradients;
+      // Tensors of single layers have rows of padding in one of the two.
+      if (quantity == ObservedQuantity::layer_output ||
+          quantity == ObservedQuantity::layer_grad_input) {
+        continue;
+      }
+      EXPECT_EQ(bytes, padded.at(key)) << key_text(key);
     }
-    EXPECT_EQ(bytes, padded.at(key)) << key_text(key);
+    EXPECT_GT(gradients, 0U);
   }
-  EXPECT_GT(gradients, 0U);
 }
 
 TEST_F(PartialBatches, HoldHalfOfTheSequencesInEveryThirdStep) {
@@ -88,6 +103,10 @@ TEST_F(PartialBatches, RunEagerlyBesideGraphsOrPaddedFromThem) {
          {std::pair{LastBatch::padded, partial_cell(impl, LastBatch::padded)},
           std::pair{LastBatch::eager, partial_cell(impl, LastBatch::eager)},
           std::pair{LastBatch::eager, in_8_bits(partial_cell(impl, LastBatch::eager))},
+          std::pair{LastBatch::padded, packed(partial_cell(impl, LastBatch::padded))},
+          std::pair{LastBatch::eager, packed(partial_cell(impl, LastBatch::eager))},
+          std::pair{LastBatch::padded, with_images(partial_cell(impl, LastBatch::padded))},
+          std::pair{LastBatch::eager, with_images(partial_cell(impl, LastBatch::eager))},
           std::pair{LastBatch::padded, hybrid(partial_cell(impl, LastBatch::padded))},
           std::pair{LastBatch::eager, hybrid(partial_cell(impl, LastBatch::eager))}}) {
       const LegRecord record = run(cell, graph);

@@ -44,6 +44,12 @@ TEST(SequenceParallel, GivesThemWherePackedSequencesCrossTheBordersOfShares) {
   testing::expect_results_of_one_rank(packed(cell_of({.parts = 4})));
 }
 
+TEST(SequenceParallel, GivesThemWithImagesBeforeTheText) {
+  matrix::Cell cell = cell_of({.parts = 4});
+  cell.shape.image_tokens = 2;
+  testing::expect_results_of_one_rank(cell);
+}
+
 TEST(SequenceParallel, GivesThemWithHeadsMadeFromLatentsOfItsRows) {
   matrix::Cell cell = cell_of({.parts = 4});
   cell.config.multi_latent_attention = true;

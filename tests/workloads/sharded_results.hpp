@@ -59,7 +59,8 @@ inline std::vector<double> part_of_each(const std::vector<double>& whole, std::s
 
 /// What a rank of the cell holds of a tensor of the whole model, cut by hand: rows of
 /// column-parallel weights, those of queries, keys and values apart; columns of row-parallel ones;
-/// of experts some, and of each of them rows or columns; of Mamba layers what belongs to its heads.
+/// of experts some, and of each of them rows or columns; of Mamba layers what belongs to its heads;
+/// all of the vision encoder.
 inline std::vector<double> held_by(const matrix::Cell& cell, std::int32_t rank,
                                    const std::string& tensor, std::vector<double> whole) {
   const matrix::TrainingConfig& config = cell.config;
@@ -67,6 +68,7 @@ inline std::vector<double> held_by(const matrix::Cell& cell, std::int32_t rank,
   const auto parts = static_cast<std::size_t>(config.tensor_model_parallel_size);
   const auto hidden = static_cast<std::size_t>(config.hidden_size);
   const auto has = [&](const char* text) { return tensor.find(text) != std::string::npos; };
+  if (has("vision")) return whole;
   std::size_t experts = 1;
   if (has("mlp.experts.")) {
     const auto groups = static_cast<std::size_t>(config.expert_model_parallel_size);

@@ -47,6 +47,12 @@ TEST(TensorParallel, GivesThemInProductsWithReplicasAndStages) {
   expect_results_of_one_rank({.parts = 2, .replicas = 2, .stages = 2});
 }
 
+TEST(TensorParallel, GivesThemWithImagesBeforeTheText) {
+  matrix::Cell cell = split_cell(CudaGraphImpl::none, {.parts = 2, .replicas = 2});
+  cell.shape.image_tokens = 2;
+  testing::expect_results_of_one_rank(cell);
+}
+
 TEST(TensorParallel, GivesThemWithLatentAttention) {
   for (const std::int32_t parts : {2, 4}) {
     matrix::Cell cell = split_cell(CudaGraphImpl::none, {.parts = parts});

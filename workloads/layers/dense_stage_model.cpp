@@ -162,20 +162,19 @@ class DenseStageModel final : public StageModel {
                                 {input.tokens.shape[0], shape_.hidden}, "embedding");
     embedding_forward(context.stream, output.view(), input.tokens, token_table_.weight,
                       position_table_.weight, op_label(context, "embedding"));
-    if (tensor_.shares_rows()) {
-      const TensorView own = own_rows(tensor_, output.view());
-      Buffer share = make_buffer(context, own.dtype, own.shape, "own rows");
-      context.stream.copy(share.view(), own, op_label(context, "own rows"));
-      return share;
+    if (vision_) {
+      SavedActivations dropped;
+      const Buffer images = vision_->forward(context, input.images, dropped);
+      for_each_image(images.view(), output.view(),
+                     [&](const TensorView& image, const TensorView& at) {
+                       context.stream.copy(at, image, op_label(context, "image before the text"));
+                     });
     }
-    if (!vision_) return output;
-    SavedActivations dropped;
-    const Buffer images = vision_->forward(context, input.images, dropped);
-    for_each_image(images.view(), output.view(),
-                   [&](const TensorView& image, const TensorView& at) {
-                     context.stream.copy(at, image, op_label(context, "image before the text"));
-                   });
-    return output;
+    if (!tensor_.shares_rows()) return output;
+    const TensorView own = own_rows(tensor_, output.view());
+    Buffer share = make_buffer(context, own.dtype, own.shape, "own rows");
+    context.stream.copy(share.view(), own, op_label(context, "own rows"));
+    return share;
   }
 
   void embed_backward(LayerContext& context, const ModelInput& input,
@@ -248,8 +247,9 @@ class DenseStageModel final : public StageModel {
   /// Calls visit(rows of the image, its rows among all) for every sequence.
   template <typename Visit>
   void for_each_image(const TensorView& images, const TensorView& all, const Visit& visit) const {
-    const std::int64_t rows = images.shape[0] / shape_.sequences;
-    for (std::int64_t sequence = 0; sequence < shape_.sequences; ++sequence) {
+    const std::int64_t sequences = shape_.sequences_of(all.shape[0]);
+    const std::int64_t rows = images.shape[0] / sequences;
+    for (std::int64_t sequence = 0; sequence < sequences; ++sequence) {
       visit(rows_of(images, sequence * rows, rows), rows_of(all, sequence * shape_.length, rows));
     }
   }

@@ -169,12 +169,15 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
 DeviceBatch BatchSlots::device_batch(const Tensors& tensors, const HostBatch& host,
                                      bool partial) const {
   const BatchShape& shape = loader_.shape();
-  const std::int64_t rows = (partial ? host.sequences : shape.sequences) * shape.length;
-  return {rows_of(tensors.tokens.view(), 0, rows),
-          rows_of(tensors.labels.view(), 0, rows),
-          rows_of(tensors.loss_mask.view(), 0, rows),
-          tensors.cu_seqlens.valid() ? tensors.cu_seqlens.view() : TensorView{},
-          tensors.images.valid() ? tensors.images.view() : TensorView{},
+  const std::int64_t sequences = partial ? host.sequences : shape.sequences;
+  const auto held = [sequences](const Buffer& tensor, std::int64_t rows_a_sequence) {
+    return tensor.valid() ? rows_of(tensor.view(), 0, sequences * rows_a_sequence) : TensorView{};
+  };
+  return {held(tensors.tokens, shape.length),
+          held(tensors.labels, shape.length),
+          held(tensors.loss_mask, shape.length),
+          held(tensors.cu_seqlens, 1),
+          held(tensors.images, shape.image_tokens),
           host.valid_length,
           std::count(host.loss_mask.begin(), host.loss_mask.end(), 1.0)};
 }

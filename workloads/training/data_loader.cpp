@@ -117,7 +117,7 @@ void DataLoader::show_images(HostBatch& batch, std::uint64_t seed) const {
       batch.tokens[index] = 0;
       batch.labels[index] = 0;
       batch.loss_mask[index] = 0.0;
-    } else if (position == shape_.image_tokens) {
+    } else if (position == shape_.image_tokens && row / shape_.length < batch.sequences) {
       batch.loss_mask[index] = 1.0;
     }
   }
