@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ using suites::Verdict;
 constexpr std::string_view line_mark = "=========";
 constexpr std::string_view indent = "    ";
 constexpr std::string_view own_kernels = "cgconform::";
+constexpr std::string_view internal_error = "Internal Sanitizer Error";
 
 /// Lines that stand where an error may begin and are none.
 constexpr std::array<std::string_view, 8> headings{
@@ -145,6 +147,8 @@ SanitizerReport parse_sanitizer_report(std::string_view text) {
     open = false;
     if (const auto errors = summary_errors(content)) {
       report.errors = errors;
+    } else if (content.starts_with(internal_error)) {
+      if (report.internal_error.empty()) report.internal_error = content;
     } else if (begins_finding(content)) {
       all.push_back(new_finding(content));
       open = true;
@@ -166,6 +170,14 @@ const std::vector<std::string_view>& sanitizer_tools() {
 suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::string_view tool) {
   const Tool& row = tool_named(tool);
   suites::CheckResult result{.check_id = "TLG-05"};
+  if (!report.internal_error.empty()) {
+    result.verdict = Verdict::inconclusive_env;
+    result.detail = fmt::format(
+        "{} failed itself, and what the worker met under it may be its doing: {}; take another "
+        "tool, or the compute-sanitizer of another CUDA Toolkit",
+        tool, report.internal_error);
+    return result;
+  }
   std::uint64_t of_libraries = 0;
   const SanitizerFinding* first = nullptr;
   std::uint64_t further = 0;
@@ -194,6 +206,18 @@ suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::s
     }
   }
   return result;
+}
+
+void add_sanitizer_report(const SanitizerReport& seen, std::string_view tool,
+                          suites::RankReport& report) {
+  suites::CheckResult result = judge_sanitizer_report(seen, tool);
+  if (!seen.internal_error.empty()) {
+    report.abnormal_end.reset();
+    report.checks.clear();
+  }
+  // A worker that did not end in good order has another cause in its report, and no summary.
+  const bool only_cut_short = report.abnormal_end && seen.findings.empty();
+  if (!only_cut_short) report.checks.push_back(std::move(result));
 }
 
 }  // namespace cgconform::harness

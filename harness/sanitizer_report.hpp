@@ -25,6 +25,8 @@ struct SanitizerReport {
   std::vector<SanitizerFinding> findings;  ///< in order of their first appearance
   /// Of the closing summary; nothing where the program was ended before it was written.
   std::optional<std::uint64_t> errors;
+  /// What the tool says of a failure of its own; empty where it says of none.
+  std::string internal_error;
 };
 
 /// Reads the text that compute-sanitizer writes to its log. Lines that it does not know are left
@@ -36,7 +38,13 @@ const std::vector<std::string_view>& sanitizer_tools();
 
 /// What a tool's report says of the rank that ran under it, as check TLG-05. Invalid accesses count
 /// in all kernels. Races and uninitialised reads count in this program's kernels alone: libraries
-/// have their own ways to order threads, and pad what they read.
+/// have their own ways to order threads, and pad what they read. Where the tool itself has failed
+/// nothing is known.
 suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::string_view tool);
+
+/// Adds TLG-05 to what a rank reports. A tool that fails can make the program fail under it, so
+/// that then TLG-05 alone is left of the report.
+void add_sanitizer_report(const SanitizerReport& seen, std::string_view tool,
+                          suites::RankReport& report);
 
 }  // namespace cgconform::harness

@@ -341,11 +341,7 @@ void Supervisor::report_end(AbnormalEnd end) {
 void Supervisor::add_wrapper_report(RankReport& report) const {
   std::ifstream file(wrapper_log_);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const SanitizerReport seen = parse_sanitizer_report(text);
-  suites::CheckResult result = judge_sanitizer_report(seen, wrap_);
-  // A worker that did not end in good order has another cause in its report, and no summary.
-  const bool only_cut_short = report.abnormal_end && seen.findings.empty();
-  if (!only_cut_short) report.checks.push_back(std::move(result));
+  add_sanitizer_report(parse_sanitizer_report(text), wrap_, report);
 }
 
 void Supervisor::send_report(RankReport report) {

@@ -74,6 +74,24 @@ TEST(SanitizerReport, PassesWithoutErrorsAndNotWithoutItsSummary) {
   EXPECT_EQ(judged(""), Verdict::fail_suite);
 }
 
+TEST(SanitizerReport, LeavesNothingOfAWorkerWhoseToolFailedItself) {
+  constexpr std::string_view log =
+      "========= COMPUTE-SANITIZER\n"
+      "========= Internal Sanitizer Error: The Sanitizer failed to handle a hardware exception.\n"
+      "=========\n"
+      "========= Target application returned an error\n"
+      "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\n";
+  suites::RankReport report;
+  report.abnormal_end = suites::AbnormalEnd{.verdict = Verdict::crash};
+  report.checks = {{.check_id = "MEM-07", .verdict = Verdict::fail_illegal_access}};
+  add_sanitizer_report(parse_sanitizer_report(log), "racecheck", report);
+  EXPECT_FALSE(report.abnormal_end.has_value());
+  ASSERT_EQ(report.checks.size(), 1U);
+  EXPECT_EQ(report.checks[0].check_id, "TLG-05");
+  EXPECT_EQ(report.checks[0].verdict, Verdict::inconclusive_env);
+  EXPECT_THAT(report.checks[0].detail, HasSubstr("hardware exception"));
+}
+
 TEST(SanitizerReport, DoesNotTakeProbesOfTheApiForErrors) {
   const SanitizerReport report = parse_sanitizer_report(memcheck_log("", 1));
   EXPECT_TRUE(report.findings.empty());
