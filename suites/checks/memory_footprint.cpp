@@ -54,7 +54,10 @@ bool has_optimizer_pool(const LegRecord& record) {
     return graph.scope == workloads::optimizer_scope;
   };
   const auto is_layer = [](const workloads::GraphRecord& graph) { return graph.layer >= 0; };
-  if (record.graphs.empty()) return false;
+  if (record.graphs.empty() ||
+      std::all_of(record.graphs.begin(), record.graphs.end(), is_optimizer)) {
+    return false;
+  }
   return is_optimizer(record.graphs.front()) ||
          (std::any_of(record.graphs.begin(), record.graphs.end(), is_optimizer) &&
           std::any_of(record.graphs.begin(), record.graphs.end(), is_layer));

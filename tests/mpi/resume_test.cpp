@@ -161,8 +161,15 @@ TEST_F(ResumeTest, GivesTheVerdictsOfAnUnbrokenRunHoweverOftenItIsKilled) {
         ++kill;
       }
       const ProgramEnd end = program.finish(std::chrono::seconds{120});
-      ASSERT_FALSE(end.timed_out) << end.out << end.err;
-      ASSERT_NE(end.exit_code, 0) << end.out << end.err;
+      // A rank that dies while Open MPI starts it up can leave the launcher waiting for good.
+      const bool launcher_lost =
+          end.timed_out && end.err.find("PMIX ERROR: UNREACHABLE") != std::string::npos;
+      if (launcher_lost) {
+        kill_victim(Victim::everything, 0, mark, random);
+      } else {
+        ASSERT_FALSE(end.timed_out) << end.out << end.err;
+        ASSERT_NE(end.exit_code, 0) << end.out << end.err;
+      }
       expect_readable_reports(report());
       if (!go_on) {
         EXPECT_EQ(end.exit_code, 1) << end.out << end.err;
