@@ -1,4 +1,9 @@
+#include <cstddef>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "workloads/training/training_leg.hpp"
 
@@ -31,7 +36,15 @@ void TrainingLeg::destroy_set(CaptureImplementation& set, bool replaced) {
 }
 
 void TrainingLeg::meet_peers() {
-  if (context_.environment.gang != nullptr) context_.environment.gang->exchange("cycle");
+  if (context_.environment.gang == nullptr) return;
+  const std::string met = "cycle";
+  const std::vector<std::string> texts = context_.environment.gang->exchange(met);
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank] == met) continue;
+    throw DeviceError(
+        ErrorCategory::communicator_error, met,
+        fmt::format("rank {} does not go on with the cycles, it says: {}", rank, texts[rank]));
+  }
 }
 
 /// Every cycle is a small training of its own, with the same steps. Nothing is recorded but what
