@@ -54,6 +54,20 @@ void for_each_part(const matrix::Cell& cell, const Pass& pass, const Visit& visi
   if (!pass.forward && cell.config.delay_wgrad_compute) visit(true);
 }
 
+/// Plans an eager pass through a whole layer, with the weight gradients that it leaves; `execution`
+/// says of which step.
+void plan_eager_layer(CoveragePlan& plan, const matrix::Cell& cell, const Pass& pass,
+                      std::int32_t layer, PlannedExecution execution) {
+  execution.microbatch = pass.microbatch;
+  execution.layer = layer;
+  execution.forward = pass.forward;
+  for_each_part(cell, pass, [&](bool wgrad) {
+    if (wgrad && !leaves_wgrads(cell, layer, {})) return;
+    execution.wgrad = wgrad;
+    plan.executions.push_back(execution);
+  });
+}
+
 /// Plans what has its own count of calls: iterations of one kind, training or validation, or the
 /// optimizer's steps.
 class CallCounter {
@@ -203,14 +217,7 @@ class CallablePlanner {
           for_each_part(cell_, pass, [&](bool wgrad) { plan_pieces(step, pass, layer, wgrad); });
           return;
         }
-        for_each_part(cell_, pass, [&](bool wgrad) {
-          if (wgrad && !leaves_wgrads(cell_, layer, {})) return;
-          plan_.executions.push_back({.step = step,
-                                      .microbatch = pass.microbatch,
-                                      .layer = layer,
-                                      .forward = pass.forward,
-                                      .wgrad = wgrad});
-        });
+        plan_eager_layer(plan_, cell_, pass, layer, {.step = step});
       });
       optimizer.run(step);
       if (!validates_after(cell_, step)) continue;
@@ -396,15 +403,7 @@ class CallablePairPlanner {
  private:
   void plan_eager(const std::vector<Pass>& passes, std::int32_t step, bool validation) {
     for_each_layer(chunks_, passes, [&](const Pass& pass, std::int32_t layer) {
-      for_each_part(cell_, pass, [&](bool wgrad) {
-        if (wgrad && !leaves_wgrads(cell_, layer, {})) return;
-        plan_.executions.push_back({.step = step,
-                                    .microbatch = pass.microbatch,
-                                    .layer = layer,
-                                    .forward = pass.forward,
-                                    .wgrad = wgrad,
-                                    .validation = validation});
-      });
+      plan_eager_layer(plan_, cell_, pass, layer, {.step = step, .validation = validation});
     });
   }
 

@@ -240,6 +240,29 @@ TEST(SelftestControls, AStageWhoseOptimizerAloneIsAGraphIsJudgedByIt) {
   EXPECT_EQ(verdicts.at("CON-17"), Verdict::skip);
 }
 
+TEST(SelftestControls, AnIterationInPartsRecomputesAndNeedsNoValidation) {
+  matrix::Cell cell = cell_named("partitioned");
+  cell.config.recompute_granularity = matrix::RecomputeGranularity::full;
+  cell.config.recompute_method = matrix::RecomputeMethod::uniform;
+  cell.config.recompute_num_layers = 1;
+  cell.shape.eval_interval = 0;
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.check_id << ": " << result.reason;
+  const auto verdicts = verdicts_of(result.ranks.at(0));
+  EXPECT_EQ(verdicts.at("TLG-03"), Verdict::pass) << "the first part holds no backward";
+  EXPECT_EQ(verdicts.at("MEM-03"), Verdict::pass) << "parts have one pool whoever shares";
+}
+
+TEST(SelftestControls, AnOptimizerCapturedBeforeItsIterationHasAPoolOfItsOwn) {
+  matrix::Cell cell = cell_named("partial-iteration");
+  cell.config.optimizer_cuda_graph = true;
+  cell.config.cuda_graph_warmup_steps = 3;  // the partial batch of step 2 counts for one alone
+  cell.shape.eval_interval = 0;
+  const CellResult result = run_in_process({.cell = cell});
+  EXPECT_EQ(result.verdict, Verdict::pass) << result.check_id << ": " << result.reason;
+  EXPECT_EQ(verdicts_of(result.ranks.at(0)).at("MEM-03"), Verdict::pass);
+}
+
 TEST(SelftestControls, GraphsOfTheLastLayerLeaveTheFirstStageWithout) {
   matrix::Cell cell = cell_named("transformer-engine-pipeline");
   cell.shape.graphed_layers = matrix::GraphedLayers::last;

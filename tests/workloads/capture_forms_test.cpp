@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/workloads/training_legs.hpp"
+#include "tests/workloads/sharded_results.hpp"
 #include "workloads/capture/capture_plan.hpp"
 #include "workloads/lifecycle/graphed_callables.hpp"
 
@@ -128,6 +128,19 @@ TEST_F(CaptureForms, CapturesWithoutGraphSafeTrackersFreezeTheirDraws) {
   matrix::Cell cell = formed(CaptureForm::configured);
   cell.config.use_te_rng_tracker = false;
   EXPECT_THAT(differences_from_eager(cell), ::testing::Not(IsEmpty()));
+}
+
+TEST(CaptureFormsOfRanks, EqualEagerOnTensorParallelRanksAndReplicas) {
+  for (const CaptureForm form : {CaptureForm::partitioned, CaptureForm::callables}) {
+    for (const Layout& layout : {Layout{.parts = 2}, Layout{.parts = 1, .replicas = 2}}) {
+      matrix::Cell cell = spread_cell(layout, matrix::CudaGraphImpl::full_iteration);
+      cell.config.num_attention_heads = 2;
+      cell.shape.capture_form = form;
+      for (const RankLeg& rank : expect_graphs_equal_eager(cell)) {
+        EXPECT_GT(rank.record.agreements.captures, 0U) << "ranks capture together";
+      }
+    }
+  }
 }
 
 class Restart : public OneRankLegs {

@@ -1,9 +1,10 @@
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "tests/workloads/sharded_results.hpp"
+#include "tests/workloads/expert_cells.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -15,29 +16,16 @@ using matrix::MoeTokenDispatcherType;
 using matrix::RecomputeModule;
 using testing::Layout;
 
-/// A dense layer and one with experts, a stage. With a capacity no token is dropped: which ones are
+/// With a capacity no token is dropped: which ones are
 /// depends on the tokens that a rank has.
 matrix::Cell cell_of(const Layout& layout, bool pads, CudaGraphImpl impl = CudaGraphImpl::none,
                      CudaGraphScope scope = {}) {
-  matrix::Cell cell = testing::spread_cell(layout, impl);
-  cell.config.cuda_graph_scope = scope;
+  matrix::Cell cell =
+      testing::expert_cell(layout, impl, scope, pads ? std::optional(2.0F) : std::nullopt);
   cell.config.sequence_parallel = true;
   cell.config.num_attention_heads = 4;
-  cell.config.seq_length = 4;
-  cell.config.num_microbatches = 2;
-  cell.config.num_moe_experts = 4;
-  cell.config.moe_layer_freq.every = 2;
-  cell.config.moe_token_dispatcher_type = MoeTokenDispatcherType::alltoall;
   cell.config.moe_router_topk = 2;
-  cell.config.moe_aux_loss_coeff = 0.01F;
   cell.config.moe_router_enable_expert_bias = true;
-  cell.config.moe_shared_expert_intermediate_size = 8;
-  cell.config.moe_ffn_hidden_size = 8;
-  cell.shape.steps = 3;
-  if (pads) {
-    cell.config.moe_expert_capacity_factor = 2.0F;
-    cell.config.moe_pad_expert_input_to_capacity = true;
-  }
   return cell;
 }
 

@@ -1,10 +1,11 @@
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
 
-#include "tests/workloads/sharded_results.hpp"
+#include "tests/workloads/expert_cells.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -16,25 +17,9 @@ using matrix::MoeTokenDispatcherType;
 using matrix::RecomputeModule;
 using testing::Layout;
 
-/// A dense layer and one with experts, a stage.
 matrix::Cell cell_of(const Layout& layout, bool drops, CudaGraphImpl impl = CudaGraphImpl::none,
                      CudaGraphScope scope = {}) {
-  matrix::Cell cell = testing::spread_cell(layout, impl);
-  cell.config.cuda_graph_scope = scope;
-  cell.config.seq_length = 4;
-  cell.config.num_microbatches = 2;
-  cell.config.num_moe_experts = 4;
-  cell.config.moe_layer_freq.every = 2;
-  cell.config.moe_token_dispatcher_type = MoeTokenDispatcherType::alltoall;
-  cell.config.moe_aux_loss_coeff = 0.01F;
-  cell.config.moe_shared_expert_intermediate_size = 8;
-  cell.config.moe_ffn_hidden_size = 8;
-  cell.shape.steps = 3;
-  if (drops) {
-    cell.config.moe_expert_capacity_factor = 1.0F;
-    cell.config.moe_pad_expert_input_to_capacity = true;
-  }
-  return cell;
+  return testing::expert_cell(layout, impl, scope, drops ? std::optional(1.0F) : std::nullopt);
 }
 
 TEST(ExpertsBesideTensorParallelism, GiveTheLossesAndGradientsOfOneRank) {

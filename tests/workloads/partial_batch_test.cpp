@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/workloads/pipeline_legs.hpp"
+#include "tests/workloads/variant_cells.hpp"
 
 namespace cgconform::workloads::testing {
 namespace {
@@ -30,17 +31,13 @@ matrix::Cell hybrid(matrix::Cell cell) {
   return cell;
 }
 
-matrix::Cell packed(matrix::Cell cell) {
+matrix::Cell long_and_packed(matrix::Cell cell) {
   cell.config.seq_length = 8;
-  cell.config.sequence_packing = matrix::SequencePacking::offline;
-  cell.config.pad_to_max_length = true;
-  cell.config.pad_cu_seqlens = true;
-  return cell;
+  return packed(std::move(cell));
 }
 
-matrix::Cell with_images(matrix::Cell cell) {
-  cell.shape.image_tokens = 2;
-  return cell;
+matrix::Cell with_two_rows_of_images(matrix::Cell cell) {
+  return with_images(std::move(cell), 2);
 }
 
 matrix::Cell in_8_bits(matrix::Cell cell) {
@@ -64,7 +61,8 @@ std::size_t replays_of_last(const LegRecord& record, std::int32_t step, std::int
 class PartialBatches : public OneRankLegs {};
 
 TEST_F(PartialBatches, GiveTheSameWhetherTheyArePaddedOrNot) {
-  for (const auto& variant : {+[](matrix::Cell cell) { return cell; }, &packed, &with_images}) {
+  for (const auto& variant :
+       {+[](matrix::Cell cell) { return cell; }, &long_and_packed, &with_two_rows_of_images}) {
     const auto bytes_with = [&](LastBatch last) {
       return bytes_of(run(variant(partial_cell(CudaGraphImpl::none, last)), eager), device());
     };
@@ -103,10 +101,12 @@ TEST_F(PartialBatches, RunEagerlyBesideGraphsOrPaddedFromThem) {
          {std::pair{LastBatch::padded, partial_cell(impl, LastBatch::padded)},
           std::pair{LastBatch::eager, partial_cell(impl, LastBatch::eager)},
           std::pair{LastBatch::eager, in_8_bits(partial_cell(impl, LastBatch::eager))},
-          std::pair{LastBatch::padded, packed(partial_cell(impl, LastBatch::padded))},
-          std::pair{LastBatch::eager, packed(partial_cell(impl, LastBatch::eager))},
-          std::pair{LastBatch::padded, with_images(partial_cell(impl, LastBatch::padded))},
-          std::pair{LastBatch::eager, with_images(partial_cell(impl, LastBatch::eager))},
+          std::pair{LastBatch::padded, long_and_packed(partial_cell(impl, LastBatch::padded))},
+          std::pair{LastBatch::eager, long_and_packed(partial_cell(impl, LastBatch::eager))},
+          std::pair{LastBatch::padded,
+                    with_two_rows_of_images(partial_cell(impl, LastBatch::padded))},
+          std::pair{LastBatch::eager,
+                    with_two_rows_of_images(partial_cell(impl, LastBatch::eager))},
           std::pair{LastBatch::padded, hybrid(partial_cell(impl, LastBatch::padded))},
           std::pair{LastBatch::eager, hybrid(partial_cell(impl, LastBatch::eager))}}) {
       const LegRecord record = run(cell, graph);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/workloads/sharded_results.hpp"
+#include "tests/workloads/variant_cells.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -23,13 +24,6 @@ matrix::Cell cell_of(const Layout& layout, CudaGraphImpl impl = CudaGraphImpl::n
   return cell;
 }
 
-matrix::Cell packed(matrix::Cell cell) {
-  cell.config.sequence_packing = matrix::SequencePacking::offline;
-  cell.config.pad_to_max_length = true;
-  cell.config.pad_cu_seqlens = true;
-  return cell;
-}
-
 TEST(SequenceParallel, GivesTheLossesAndGradientsOfOneRank) {
   testing::expect_results_of_one_rank(cell_of({.parts = 2}));
   testing::expect_results_of_one_rank(cell_of({.parts = 4}));
@@ -41,13 +35,11 @@ TEST(SequenceParallel, GivesThemInProductsWithReplicasAndStages) {
 }
 
 TEST(SequenceParallel, GivesThemWherePackedSequencesCrossTheBordersOfShares) {
-  testing::expect_results_of_one_rank(packed(cell_of({.parts = 4})));
+  testing::expect_results_of_one_rank(testing::packed(cell_of({.parts = 4})));
 }
 
 TEST(SequenceParallel, GivesThemWithImagesBeforeTheText) {
-  matrix::Cell cell = cell_of({.parts = 4});
-  cell.shape.image_tokens = 2;
-  testing::expect_results_of_one_rank(cell);
+  testing::expect_results_of_one_rank(testing::with_images(cell_of({.parts = 4}), 2));
 }
 
 TEST(SequenceParallel, GivesThemWithHeadsMadeFromLatentsOfItsRows) {

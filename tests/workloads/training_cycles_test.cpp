@@ -1,5 +1,8 @@
+#include <string>
+
 #include <gmock/gmock.h>
 
+#include "tests/workloads/scripted_gang.hpp"
 #include "tests/workloads/training_legs.hpp"
 
 namespace cgconform::workloads {
@@ -8,10 +11,12 @@ namespace {
 using matrix::CudaGraphImpl;
 using testing::small_cell;
 
-class CycleLegs : public testing::OneRankLegs, public ::testing::WithParamInterface<CudaGraphImpl> {
+class OneRankCycles : public testing::OneRankLegs {
  protected:
   static constexpr LegRequest cycles{.cycles = 4, .kind = LegKind::graph, .replay_seed = 5};
 };
+
+class CycleLegs : public OneRankCycles, public ::testing::WithParamInterface<CudaGraphImpl> {};
 
 TEST_P(CycleLegs, CaptureReplayAndDestroyInEveryCycle) {
   const LegRecord record = run(small_cell(GetParam()), cycles);
@@ -48,6 +53,17 @@ TEST_P(CycleLegs, OtherPoolsAreSeparateWhereTheCellSharesOne) {
   const LegRecord separate = run(small_cell(GetParam()), other);
   EXPECT_EQ(shared.pools.size(), 2U) << "the default one and the graphs'";
   EXPECT_EQ(separate.pools.size(), 1 + separate.graphs.size());
+}
+
+TEST_F(OneRankCycles, EndWhereAPeerHasLeftTheLeg) {
+  testing::ScriptedGang gang(0, [](const std::string& mine, int) {
+    return mine == "cycle" ? std::string("outcome 1 2 3 it failed") : mine;
+  });
+  const LegRecord record = run_leg(small_cell(CudaGraphImpl::local), cycles,
+                                   {.device = device(), .gang = &gang, .seed = 11});
+  EXPECT_EQ(record.error_category, ErrorCategory::communicator_error);
+  EXPECT_THAT(record.error, ::testing::HasSubstr("rank 1 does not go on with the cycles"));
+  EXPECT_THAT(record.error, ::testing::HasSubstr("it failed"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Implementations, CycleLegs,

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/workloads/training_legs.hpp"
+#include "tests/workloads/variant_cells.hpp"
 
 namespace cgconform::workloads::testing {
 namespace {
@@ -20,18 +21,6 @@ matrix::Cell hybrid(matrix::Cell cell, std::string_view pattern = "M*M-") {
   cell.config.is_hybrid_model = true;
   cell.config.hybrid_layer_pattern = *matrix::HybridPattern::parse(pattern);
   cell.config.num_layers = static_cast<std::int32_t>(pattern.size());
-  return cell;
-}
-
-matrix::Cell packed(matrix::Cell cell) {
-  cell.config.sequence_packing = matrix::SequencePacking::offline;
-  cell.config.pad_to_max_length = true;
-  cell.config.pad_cu_seqlens = true;
-  return cell;
-}
-
-matrix::Cell with_images(matrix::Cell cell) {
-  cell.shape.image_tokens = 3;
   return cell;
 }
 
@@ -87,7 +76,7 @@ TEST_F(VariantCapture, OfPackedSequencesInMambaLayersFollowsNewBorders) {
 }
 
 TEST_F(VariantCapture, OfImagesBeforeTheTextEqualsEager) {
-  for (const CudaGraphImpl impl : implementations) expect_equal(with_images(small_cell(impl)));
+  for (const CudaGraphImpl impl : implementations) expect_equal(with_images(small_cell(impl), 3));
 }
 
 TEST_F(VariantCapture, AScopeSelectsTheLayersOfItsKind) {

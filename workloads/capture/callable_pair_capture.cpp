@@ -9,8 +9,8 @@
 #include "matrix/error.hpp"
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/coverage_faults.hpp"
-#include "workloads/capture/eager_layers.hpp"
 #include "workloads/capture/extra_runs.hpp"
+#include "workloads/capture/noted_layers.hpp"
 #include "workloads/capture/static_input.hpp"
 
 namespace cgconform::workloads {
@@ -29,7 +29,7 @@ class CallablePairCapture final : public CaptureImplementation {
         model_(model),
         body_(body),
         keeper_(keeper),
-        layers_(body),
+        layers_(body, keeper),
         coverage_(context),
         warmup_stream_(context.device().create_stream("graph warm-up")),
         chunk_(model.chunks().front()) {
@@ -48,13 +48,13 @@ class CallablePairCapture final : public CaptureImplementation {
   }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
-    if (!replays(call)) return forward_eagerly(call, input);
+    if (!replays(call)) return layers_.forward(call, input);
     if (call.layer == chunk_.first_layer) replay_forward(call, input);
     return outputs_.at(place(call));
   }
 
   TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
-    if (!replays(call)) return backward_eagerly(call, grad_output);
+    if (!replays(call)) return layers_.backward(call, grad_output);
     if (place(call) + 1 == chunk_.layers.size()) replay_backward(call, grad_output);
     // Host code of the captured body, the flag included, does not run at replay.
     if (!context_.fault(Fault::f14c_grad_added_flag_only_in_capture)) {
@@ -64,8 +64,7 @@ class CallablePairCapture final : public CaptureImplementation {
   }
 
   void add_wgrads(const LayerCall& call) override {
-    if (replays(call) || !layers_.has_wgrads(call)) return;
-    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
+    if (!replays(call)) layers_.add_wgrads(call);
   }
 
   void release(std::int32_t microbatch, const LayerRange& layers) override {
@@ -108,20 +107,6 @@ class CallablePairCapture final : public CaptureImplementation {
 
   bool replays(const LayerCall& call) const {
     return created_ && !call.validation && !call.partial && !coverage_.fast_path_lost();
-  }
-
-  TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
-    TensorView output;
-    keeper_.run_eagerly(layer_execution(call, true),
-                        [&] { output = layers_.forward(call, input); });
-    return output;
-  }
-
-  TensorView backward_eagerly(const LayerCall& call, const TensorView& grad_output) {
-    TensorView grad_input;
-    keeper_.run_eagerly(layer_execution(call, false),
-                        [&] { grad_input = layers_.backward(call, grad_output); });
-    return grad_input;
   }
 
   static ExecutionRecord pair_execution(const LayerCall& call, bool forward) {
@@ -312,7 +297,7 @@ class CallablePairCapture final : public CaptureImplementation {
   StageModel& model_;
   LayerBody& body_;
   GraphKeeper& keeper_;
-  EagerLayers layers_;          ///< that run outside of the graphs
+  NotedLayers layers_;          ///< that run outside of the graphs
   std::vector<Held> captured_;  ///< in the graphs' memory
   std::vector<Held> eager_;     ///< of a forward that sabotage ran eagerly
   CoverageFaults coverage_;

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "workloads/capture/capture_implementation.hpp"
-#include "workloads/capture/eager_layers.hpp"
+#include "workloads/capture/noted_layers.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -9,28 +9,17 @@ namespace {
 /// Runs everything eagerly: `cuda_graph_impl=none`, and every eager leg.
 class NoCapture final : public CaptureImplementation {
  public:
-  NoCapture(LayerBody& body, GraphKeeper& keeper) : layers_(body), keeper_(keeper) {}
+  NoCapture(LayerBody& body, GraphKeeper& keeper) : layers_(body, keeper) {}
 
   void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
-    TensorView output;
-    keeper_.run_eagerly(layer_execution(call, true),
-                        [&] { output = layers_.forward(call, input); });
-    return output;
+    return layers_.forward(call, input);
   }
-
   TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
-    TensorView grad_input;
-    keeper_.run_eagerly(layer_execution(call, false),
-                        [&] { grad_input = layers_.backward(call, grad_output); });
-    return grad_input;
+    return layers_.backward(call, grad_output);
   }
-
-  void add_wgrads(const LayerCall& call) override {
-    if (!layers_.has_wgrads(call)) return;
-    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
-  }
+  void add_wgrads(const LayerCall& call) override { layers_.add_wgrads(call); }
 
   void release(std::int32_t microbatch, const LayerRange& layers) override {
     layers_.release(microbatch, layers);
@@ -39,8 +28,7 @@ class NoCapture final : public CaptureImplementation {
   void destroy() override { layers_.clear(); }
 
  private:
-  EagerLayers layers_;
-  GraphKeeper& keeper_;
+  NotedLayers layers_;
 };
 
 }  // namespace

@@ -13,9 +13,9 @@
 #include "workloads/capture/capture_implementation.hpp"
 #include "workloads/capture/coverage_faults.hpp"
 #include "workloads/capture/deferred_gradients.hpp"
-#include "workloads/capture/eager_layers.hpp"
 #include "workloads/capture/extra_runs.hpp"
 #include "workloads/capture/layer_pieces.hpp"
+#include "workloads/capture/noted_layers.hpp"
 #include "workloads/capture/transformer_engine_callable.hpp"
 #include "workloads/capture/transformer_engine_plan.hpp"
 #include "workloads/capture/wgrad_faults.hpp"
@@ -38,7 +38,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
         model_(model),
         body_(body),
         keeper_(keeper),
-        layers_(body),
+        layers_(body, keeper),
         deferred_(context),
         wgrad_faults_(context),
         coverage_(context),
@@ -59,17 +59,17 @@ class TransformerEngineCapture final : public CaptureImplementation {
   }
 
   TensorView forward(const LayerCall& call, const TensorView& input) override {
-    if (!replays(call)) return forward_eagerly(call, input);
+    if (!replays(call)) return layers_.forward(call, input);
     TensorView value = input;
     for (const LayerPiece& piece : pieces(call)) {
       const LayerCall part = piece.call(call);
-      value = piece.captured ? callable(call).forward(part, value) : forward_eagerly(part, value);
+      value = piece.captured ? callable(call).forward(part, value) : layers_.forward(part, value);
     }
     return value;
   }
 
   TensorView backward(const LayerCall& call, const TensorView& grad_output) override {
-    if (!replays(call)) return backward_eagerly(call, grad_output);
+    if (!replays(call)) return layers_.backward(call, grad_output);
     TensorView grad = grad_output;
     const std::vector<LayerPiece>& all = pieces(call);
     for (auto piece = all.rbegin(); piece != all.rend(); ++piece) {
@@ -79,7 +79,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
         grad = graphs.backward(part, grad);
         if (!graphs.has_wgrads()) deferred_.hand_out(part);
       } else {
-        grad = backward_eagerly(part, grad);
+        grad = layers_.backward(part, grad);
       }
     }
     return grad;
@@ -87,7 +87,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
 
   void add_wgrads(const LayerCall& call) override {
     if (!replays(call)) {
-      add_wgrads_eagerly(call);
+      layers_.add_wgrads(call);
       return;
     }
     const std::vector<LayerPiece>& all = pieces(call);
@@ -100,7 +100,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
         graphs.note_gradients_added(part);
         deferred_.hand_out(part);
       } else {
-        add_wgrads_eagerly(part);
+        layers_.add_wgrads(part);
       }
     }
   }
@@ -239,25 +239,6 @@ class TransformerEngineCapture final : public CaptureImplementation {
     for (GraphedCallable& callable : callables_) callable.release_memory();
     inputs_.clear();
     grad_outputs_.clear();
-  }
-
-  TensorView forward_eagerly(const LayerCall& call, const TensorView& input) {
-    TensorView output;
-    keeper_.run_eagerly(layer_execution(call, true),
-                        [&] { output = layers_.forward(call, input); });
-    return output;
-  }
-
-  TensorView backward_eagerly(const LayerCall& call, const TensorView& grad_output) {
-    TensorView grad_input;
-    keeper_.run_eagerly(layer_execution(call, false),
-                        [&] { grad_input = layers_.backward(call, grad_output); });
-    return grad_input;
-  }
-
-  void add_wgrads_eagerly(const LayerCall& call) {
-    if (!layers_.has_wgrads(call)) return;
-    keeper_.run_eagerly(wgrad_execution(call), [&] { layers_.add_wgrads(call); });
   }
 
   void create_graphs(std::int32_t step) {
@@ -424,7 +405,7 @@ class TransformerEngineCapture final : public CaptureImplementation {
   StageModel& model_;
   LayerBody& body_;
   GraphKeeper& keeper_;
-  EagerLayers layers_;
+  NotedLayers layers_;
   DeferredGradients deferred_;
   WgradFaults wgrad_faults_;
   std::int32_t steps_begun_ = 0;
