@@ -55,7 +55,8 @@ std::string parse_wrap(const std::string& text) {
 std::vector<std::string> wrapper_words(std::string_view tool, const std::filesystem::path& log) {
   // NCCL and cuBLAS probe the driver with calls that fail; those are no errors of a cell. All
   // kernels are watched, though libraries' races do not count: with racecheck kept to some by
-  // --kernel-name, compute-sanitizer 2025.3 ends with an internal error.
+  // --kernel-name, products in 8 bits fault under compute-sanitizer 2025.3, which then ends with an
+  // internal error.
   return {find_wrapper().string(),
           "--tool",
           std::string(tool),
