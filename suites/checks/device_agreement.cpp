@@ -209,9 +209,12 @@ struct TrainedModel {
   std::string_view token;
 };
 
-/// The first one trains in every type, the others where no rounding can turn a router's choice.
+/// The first ones train in every type, the others where no rounding can turn a router's choice.
+/// Attention that drops nothing is another op than one that does.
+constexpr std::size_t trained_in_every_type = 2;
 constexpr std::array trained_models{
     TrainedModel{"model", "dense"},
+    TrainedModel{"dropout", "0"},
     TrainedModel{"model", "moe_dropless"},
     TrainedModel{"model", "moe_drop_and_pad"},
     TrainedModel{"model", "hybrid_mamba"},
@@ -223,7 +226,7 @@ constexpr std::array trained_models{
 
 std::span<const TrainedModel> models_trained_in(DType dtype) {
   const bool exact = dtype == DType::fp32 || dtype == DType::fp64;
-  return std::span(trained_models).first(exact ? trained_models.size() : 1);
+  return std::span(trained_models).first(exact ? trained_models.size() : trained_in_every_type);
 }
 
 matrix::Cell training_cell(matrix::ParamsDtype dtype, const TrainedModel& model) {

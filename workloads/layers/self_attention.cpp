@@ -9,6 +9,7 @@
 #include "workloads/layers/shared_rows.hpp"
 #include "workloads/ops/attention.hpp"
 #include "workloads/ops/elementwise.hpp"
+#include "workloads/ops/fused_attention.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/packed_attention.hpp"
 
@@ -86,11 +87,26 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
   return output;
 }
 
+bool SelfAttention::fits_one_op(DType dtype) const {
+  return fits_fused_attention(dtype, shape_.length, head_size());
+}
+
 Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
                                      SavedActivations& saved) {
   Stream& stream = context.stream;
   const auto& [query, key, value] = heads;
   const DType dtype = query.dtype;
+  const std::int64_t sequences = query.shape[0] / own_heads();
+  Buffer merged = make_buffer(context, dtype, {sequences * shape_.length, own_width()}, "merged");
+
+  const bool drops_any = drops(context, shape_.attention_dropout);
+  if (!drops_any && !context.cu_seqlens.valid() && fits_one_op(dtype)) {
+    Buffer probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
+    fused_attention_forward(stream, {probabilities.view(), merged.view()}, {query, key, value},
+                            softmax_scale(head_size()), op_label(context, "core attention"));
+    keep(context, saved, "dropped_probabilities", std::move(probabilities));
+    return merged;
+  }
 
   const Buffer scores = make_buffer(context, dtype, per_score(query), "scores");
   gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
@@ -102,9 +118,8 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
     causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
                            op_label(context, "probabilities"));
   }
-  const bool drops = context.training && shape_.attention_dropout != 0.0F;
   Buffer kept_probabilities;
-  if (drops) {
+  if (drops_any) {
     kept_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
     stream.copy(kept_probabilities.view(), probabilities.view(),
                 op_label(context, "keep probabilities"));
@@ -113,30 +128,20 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
                            "core_attention.dropout", RngStream::tensor_parallel);
   const Buffer attended = make_buffer(context, dtype, query.shape, "context");
   gemm(stream, attended.view(), dropped.view(), false, value, false, op_label(context, "context"));
-  const std::int64_t sequences = query.shape[0] / own_heads();
-  Buffer merged = make_buffer(context, dtype, {sequences * shape_.length, own_width()}, "merged");
   merge_heads(stream, merged.view(), std::array{attended.view()},
               static_cast<std::int32_t>(sequences), op_label(context, "merged"));
-  if (drops) keep(context, saved, "probabilities", std::move(kept_probabilities));
+  if (drops_any) keep(context, saved, "probabilities", std::move(kept_probabilities));
   keep(context, saved, "dropped_probabilities", std::move(dropped));
   return merged;
 }
 
 Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_output,
                                SavedActivations& saved) {
-  Stream& stream = context.stream;
-  const DType dtype = grad_output.dtype;
-
   Buffer dropped_grad =
       dropout_grad(context, grad_output, shape_.hidden_dropout, saved, "self_attention.dropout");
   const TensorView grad = dropped_grad.valid() ? dropped_grad.view() : grad_output;
   norm_.recompute_output(context, saved);
   const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
-  const std::int32_t sequences = shape_.sequences_of(grad_merged.view().shape[0]);
-  const Buffer grad_heads =
-      make_buffer(context, dtype, {sequences * own_heads(), shape_.length, head_size()}, "context");
-  split_heads(stream, grad_heads.view(), grad_merged.view(), sequences, 0, 1,
-              op_label(context, "merged backward"));
 
   heads_->recompute(context, saved);
   const TensorView query = saved.at("query");
@@ -146,7 +151,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
     const Buffer merged = core_attention(again, {query, key, value}, saved);
   });
   const HeadBuffers grad_parts =
-      core_attention_backward(context, {query, key, value}, grad_heads.view(), saved);
+      core_attention_backward(context, {query, key, value}, grad_merged.view(), saved);
 
   const Buffer grad_normed = heads_->backward(context, grad_parts, norm_.output(saved), saved);
   keep_for_wgrads(context, dropped_grad);
@@ -154,7 +159,7 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
 }
 
 HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const Heads& heads,
-                                                   const TensorView& grad_heads,
+                                                   const TensorView& grad_merged,
                                                    const SavedActivations& saved) {
   Stream& stream = context.stream;
   const auto& [query, key, value] = heads;
@@ -164,12 +169,24 @@ HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const 
   for (std::size_t part = 0; part < grad_parts.size(); ++part) {
     grad_parts[part] = make_buffer(context, dtype, query.shape, head_names[part]);
   }
+  const bool dropped_any = shape_.attention_dropout != 0.0F;
+  if (!dropped_any && fits_one_op(dtype)) {
+    fused_attention_backward(
+        stream, {grad_parts[0].view(), grad_parts[1].view(), grad_parts[2].view()}, grad_merged,
+        {dropped, saved.at("merged")}, {query, key, value}, softmax_scale(head_size()),
+        op_label(context, "core attention backward"));
+    return grad_parts;
+  }
+
+  const Buffer attended_grad = make_buffer(context, dtype, query.shape, "context");
+  const TensorView grad_heads = attended_grad.view();
+  split_heads(stream, grad_heads, grad_merged, shape_.sequences_of(grad_merged.shape[0]), 0, 1,
+              op_label(context, "merged backward"));
   gemm(stream, grad_parts[2].view(), dropped, true, grad_heads, false,
        op_label(context, "value backward"));
   Buffer grad_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
   gemm(stream, grad_probabilities.view(), grad_heads, false, value, true,
        op_label(context, "probabilities backward"));
-  const bool dropped_any = shape_.attention_dropout != 0.0F;
   if (dropped_any) {
     grad_probabilities = dropout_grad(context, grad_probabilities.view(), shape_.attention_dropout,
                                       saved, "core_attention.dropout");

@@ -36,7 +36,10 @@ class SelfAttention final : public Layer {
   /// A part that recompute may drop; keeps in `saved` what its backward needs.
   Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
   HeadBuffers core_attention_backward(LayerContext& context, const Heads& heads,
-                                      const TensorView& grad_heads, const SavedActivations& saved);
+                                      const TensorView& grad_merged, const SavedActivations& saved);
+  /// True where the part is one op each way, unless it drops something or, in the forward, packed
+  /// sequences must be told apart.
+  bool fits_one_op(DType dtype) const;
 
   /// What of all heads this rank computes.
   std::int64_t own_heads() const { return shape_.heads / tensor_.size(); }

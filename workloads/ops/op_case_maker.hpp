@@ -114,7 +114,7 @@ inline OperandContent random_state() {
 
 /// The cases of the ops of routers and experts.
 void add_expert_op_cases(OperandMaker& make, std::vector<OpCase>& cases);
-/// Those of Mamba layers, packed sequences and heads in groups.
+/// Those of Mamba layers, attention in one op, packed sequences and heads in groups.
 void add_variant_op_cases(OperandMaker& make, std::vector<OpCase>& cases);
 /// Those that quantise.
 void add_fp8_op_cases(OperandMaker& make, std::vector<OpCase>& cases);

@@ -9,6 +9,7 @@
 #include "workloads/ops/expert_rows.hpp"
 #include "workloads/ops/fill.hpp"
 #include "workloads/ops/fp8.hpp"
+#include "workloads/ops/fused_attention.hpp"
 #include "workloads/ops/gemm.hpp"
 #include "workloads/ops/gradient_norm.hpp"
 #include "workloads/ops/head_groups.hpp"
@@ -22,7 +23,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 72> table{
+  static constexpr std::array<const OpDeclaration*, 74> table{
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -42,6 +43,8 @@ std::span<const OpDeclaration* const> op_table() {
       &split_parts_op,
       &causal_softmax_forward_op,
       &causal_softmax_backward_op,
+      &fused_attention_forward_op,
+      &fused_attention_backward_op,
       &packed_softmax_forward_op,
       &take_heads_op,
       &merge_head_groups_op,

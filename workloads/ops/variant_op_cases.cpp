@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "workloads/ops/fused_attention.hpp"
 #include "workloads/ops/head_groups.hpp"
 #include "workloads/ops/mamba.hpp"
 #include "workloads/ops/op_case_maker.hpp"
@@ -33,6 +34,33 @@ void add_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
       {&packed_softmax_forward_op,
        {make.numbers(scores), make.numbers(scores), borders},
        [](Stream& s, Views v) { packed_softmax_forward(s, v[0], v[1], v[2], 0.5F, "case"); }});
+}
+
+/// 2 sequences of 2 heads, longer than a tile of the kernels and not a whole number of tiles. The
+/// scale keeps sums of many terms near the magnitude of what is added up.
+void add_fused_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
+  constexpr float scale = 1.0F / 32.0F;
+  const std::int64_t length = make.width() + 32;
+  const DType dtype = make.numbers({}).dtype;
+  const std::int64_t size =
+      fits_fused_attention(dtype, length, make.width()) ? make.width() : make.width() / 2;
+  const Shape heads{4, length, size};
+  const Shape merged{2 * length, 2 * size};
+  const Shape probabilities{4, length, length};
+  cases.push_back({&fused_attention_forward_op,
+                   {make.numbers(probabilities), make.numbers(merged), make.numbers(heads),
+                    make.numbers(heads), make.numbers(heads)},
+                   [](Stream& s, Views v) {
+                     fused_attention_forward(s, {v[0], v[1]}, {v[2], v[3], v[4]}, scale, "case");
+                   }});
+  cases.push_back({&fused_attention_backward_op,
+                   {make.numbers(heads), make.numbers(heads), make.numbers(heads),
+                    make.numbers(merged), make.numbers(merged), make.numbers(heads),
+                    make.numbers(heads), make.numbers(heads), make.numbers(probabilities)},
+                   [](Stream& s, Views v) {
+                     fused_attention_backward(s, {v[0], v[1], v[2]}, v[3], {v[8], v[4]},
+                                              {v[5], v[6], v[7]}, scale, "case");
+                   }});
 }
 
 /// With or without sequences packed in the rows of a batch.
@@ -121,6 +149,7 @@ void add_mamba_cases(OperandMaker& make, std::vector<OpCase>& cases) {
 
 void add_variant_op_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   add_attention_cases(make, cases);
+  add_fused_attention_cases(make, cases);
   add_mamba_cases(make, cases);
 }
 

@@ -25,11 +25,13 @@
                                       apply(fill_normal_parts) apply(compare_pairs)                \
                                           apply(checksums) apply(copies) apply(fp8_quantise)       \
                                               apply(fp8_quantise_weight) apply(fp8_current_scale)  \
-                                                  apply(fp8_update_scales) apply(fp8_gemm)         \
-                                                      apply(fp8_gemm_accumulate)                   \
-                                                          apply(square_sums) apply(clip_factor)    \
-                                                              apply(scale_by) apply(fp8_amax)      \
-                                                                  apply(fp8_scale_of_amax)
+                                                  apply(fp8_update_scales) apply(fp8_gemm) apply(  \
+                                                      fp8_gemm_accumulate) apply(square_sums)      \
+                                                      apply(clip_factor) apply(scale_by)           \
+                                                          apply(fp8_amax)                          \
+                                                              apply(fused_attention_forward)       \
+                                                                  apply(fused_attention_backward)  \
+                                                                      apply(fp8_scale_of_amax)
 
 /// Each enqueues its op on the context's stream. None synchronises with the host, and none depends
 /// on the order in which threads run: float atomics are not used.

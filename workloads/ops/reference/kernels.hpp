@@ -39,6 +39,8 @@ void merge_heads(const OpCall& call);
 void split_parts(const OpCall& call);
 void causal_softmax_forward(const OpCall& call);
 void causal_softmax_backward(const OpCall& call);
+void fused_attention_forward(const OpCall& call);
+void fused_attention_backward(const OpCall& call);
 
 void dropout_forward(const OpCall& call);
 void dropout_by_value(const OpCall& call);

@@ -1,0 +1,454 @@
+#include <cmath>
+
+#include "workloads/ops/cuda/fused_attention_memory.hpp"
+#include "workloads/ops/cuda/kernels.hpp"
+#include "workloads/ops/cuda/launch.cuh"
+#include "workloads/ops/fused_attention.hpp"
+
+/// A block makes a tile of rows of one head's results: of queries or, in the backward, also of
+/// keys, whose sums run over the queries. Every sum is that of one thread, which adds in ascending
+/// order.
+namespace cgconform::workloads::cuda {
+
+namespace {
+
+static_assert(attention_tile == warp_size, "a lane is a column of a tile");
+constexpr int warps_per_block = threads_per_block / warp_size;
+constexpr int rows_per_thread = attention_tile / warps_per_block;
+static_assert(left_stride * sizeof(float) % 16 == 0);
+
+/// A thread's rows in one column of a left operand; one or two 16-byte accesses.
+template <typename A>
+struct alignas(16) ThreadRows {
+  A values[rows_per_thread];
+};
+
+template <typename A>
+__device__ ThreadRows<A>& thread_rows(A* left) {
+  return *reinterpret_cast<ThreadRows<A>*>(left);
+}
+template <typename A>
+__device__ const ThreadRows<A>& thread_rows(const A* left) {
+  return *reinterpret_cast<const ThreadRows<A>*>(left);
+}
+
+/// Sums of a thread's rows, in columns that lie a tile apart.
+template <typename A>
+struct TileSums {
+  A values[attention_columns][rows_per_thread];
+};
+
+struct Extents {
+  int heads;  ///< of each sequence
+  int length;
+  int size;
+
+  __host__ __device__ int tiles() const { return (length + attention_tile - 1) / attention_tile; }
+};
+
+__device__ int warp() {
+  return static_cast<int>(threadIdx.x) / warp_size;
+}
+__device__ int lane() {
+  return static_cast<int>(threadIdx.x) % warp_size;
+}
+/// The first of this thread's rows in a tile.
+__device__ int thread_row() {
+  return warp() * rows_per_thread;
+}
+
+/// Rows of one head among those of all heads: `stride` elements from one to the next.
+template <typename T>
+struct HeadRows {
+  T* first;
+  std::int64_t stride;
+};
+
+/// Those of a tensor [sequences * heads, length, size].
+template <typename T>
+__device__ HeadRows<T> rows_in_heads(T* heads, const Extents& extents, std::int64_t head) {
+  return {heads + head * extents.length * extents.size, extents.size};
+}
+/// Those of a tensor [sequences * length, heads * size].
+template <typename T>
+__device__ HeadRows<T> rows_in_merged(T* merged, const Extents& extents, std::int64_t head) {
+  const std::int64_t stride = std::int64_t{extents.heads} * extents.size;
+  return {
+      merged + head / extents.heads * extents.length * stride + head % extents.heads * extents.size,
+      stride};
+}
+
+template <typename A>
+__device__ A* shared_memory() {
+  extern __shared__ double2 memory[];
+  return reinterpret_cast<A*>(memory);
+}
+
+/// Loads a tile of rows from row `first` on; rows beyond the length become 0. Element (row, column)
+/// goes to tile[row * row_step + column * column_step].
+template <typename A, typename T>
+__device__ void load_tile(A* tile, int row_step, int column_step, const HeadRows<const T>& rows,
+                          int first, const Extents& extents) {
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    const int row = warp() + i * warps_per_block;
+    const bool exists = first + row < extents.length;
+    const T* source = rows.first + (first + row) * rows.stride;
+    for (int column = lane(); column < extents.size; column += warp_size) {
+      tile[row * row_step + column * column_step] = exists ? widened(source[column]) : A(0);
+    }
+  }
+}
+
+template <typename A, typename T>
+__device__ void load_left(A* tile, const HeadRows<const T>& rows, int first,
+                          const Extents& extents) {
+  load_tile(tile, 1, left_stride, rows, first, extents);
+}
+template <typename A, typename T>
+__device__ void load_right(A* tile, const HeadRows<const T>& rows, int first,
+                           const Extents& extents) {
+  load_tile(tile, right_stride(extents.size), 1, rows, first, extents);
+}
+
+/// sums[r] += sum over i < count of left[i * left_stride + r] * right[i * step]
+template <typename A>
+__device__ void multiply(A (&sums)[rows_per_thread], const A* left, const A* right, int step,
+                         int count) {
+#pragma unroll 8
+  for (int i = 0; i < count; ++i) {
+    const ThreadRows<A> rows = thread_rows(left + i * left_stride);
+    const A factor = right[i * step];
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) sums[r] += rows.values[r] * factor;
+  }
+}
+
+/// Adds the product of a left operand of a tile of columns and a right operand of a tile of rows.
+template <typename A>
+__device__ void add_product(TileSums<A>& sums, const A* left, const A* right, int size) {
+#pragma unroll
+  for (int i = 0; i < attention_columns; ++i) {
+    const int first = i * attention_tile;
+    if (first >= size) continue;
+    // Lanes beyond the last column repeat it, and store nothing.
+    const int column = first + lane() < size ? first + lane() : size - 1;
+    multiply(sums.values[i], left + thread_row(), right + column, right_stride(size),
+             attention_tile);
+  }
+}
+
+template <typename T>
+__device__ void store(const HeadRows<T>& rows, const TileSums<Arithmetic<T>>& sums, int first,
+                      const Extents& extents) {
+#pragma unroll
+  for (int i = 0; i < attention_columns; ++i) {
+    const int column = i * attention_tile + lane();
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) {
+      const int row = first + thread_row() + r;
+      if (row >= extents.length || column >= extents.size) continue;
+      rows.first[row * rows.stride + column] = narrowed<T>(sums.values[i][r]);
+    }
+  }
+}
+
+/// Combines the values of a warp's threads in a fixed tree. Every thread gets the result.
+template <typename A, typename Combine>
+__device__ A warp_reduce(A value, Combine combine) {
+  for (int distance = warp_size / 2; distance > 0; distance /= 2) {
+    value = combine(value, __shfl_xor_sync(0xFFFFFFFFU, value, distance));
+  }
+  return value;
+}
+
+template <typename T>
+struct ForwardOperands {
+  T* probabilities;
+  T* merged;
+  const T* query;
+  const T* key;
+  const T* value;
+};
+
+/// Scaled scores of a tile of queries for the keys up to its last one, stored as a left operand;
+/// -inf where a key is not seen. A thread keeps the largest of those that it makes.
+template <typename A, typename T>
+__device__ void make_scores(const ForwardMemory& memory, const HeadRows<const T>& keys,
+                            const Extents& extents, A scale, int first,
+                            A (&largest)[rows_per_thread]) {
+  A* shared = shared_memory<A>();
+  A* right = shared + memory.right;
+  for (int first_key = 0; first_key <= first; first_key += attention_tile) {
+    __syncthreads();
+    load_right(right, keys, first_key, extents);
+    __syncthreads();
+    A sums[rows_per_thread] = {};
+    multiply(sums, shared + memory.queries + thread_row(),
+             right + lane() * right_stride(extents.size), 1, extents.size);
+    const int key = first_key + lane();
+    ThreadRows<A> scores;
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) {
+      const bool seen = key <= first + thread_row() + r;
+      scores.values[r] = seen ? sums[r] * scale : A(-INFINITY);
+      largest[r] = larger(largest[r], scores.values[r]);
+    }
+    thread_rows(shared + memory.scores + key * left_stride + thread_row()) = scores;
+  }
+}
+
+/// The scores of a tile become probabilities, in place and, rounded, in the operand. Each thread
+/// works on the scores that it made.
+template <typename T, typename A>
+__device__ void make_probabilities(const ForwardMemory& memory, T* probabilities,
+                                   const Extents& extents, int first,
+                                   A (&largest)[rows_per_thread]) {
+  A* scores = shared_memory<A>() + memory.scores + thread_row();
+  const int first_query = first + thread_row();
+  A sums[rows_per_thread] = {};
+#pragma unroll
+  for (int r = 0; r < rows_per_thread; ++r) largest[r] = warp_reduce(largest[r], Larger{});
+  for (int key = lane(); key < first + attention_tile; key += attention_tile) {
+    ThreadRows<A> rows = thread_rows(scores + key * left_stride);
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) {
+      const bool seen = key <= first_query + r;
+      rows.values[r] = seen ? exp(rows.values[r] - largest[r]) : A(0);
+      sums[r] += rows.values[r];
+    }
+    thread_rows(scores + key * left_stride) = rows;
+  }
+#pragma unroll
+  for (int r = 0; r < rows_per_thread; ++r) sums[r] = warp_reduce(sums[r], Plus{});
+  for (int key = lane(); key < extents.tiles() * attention_tile; key += attention_tile) {
+    ThreadRows<A> rows{};
+    if (key < first + attention_tile) {
+      rows = thread_rows(scores + key * left_stride);
+#pragma unroll
+      for (int r = 0; r < rows_per_thread; ++r) rows.values[r] /= sums[r];
+      thread_rows(scores + key * left_stride) = rows;
+    }
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) {
+      const int query = first_query + r;
+      if (query >= extents.length || key >= extents.length) continue;
+      probabilities[std::int64_t{query} * extents.length + key] = narrowed<T>(rows.values[r]);
+    }
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(threads_per_block)
+    forward_kernel(ForwardOperands<T> operands, Extents extents, float scale) {
+  using A = Arithmetic<T>;
+  const std::int64_t head = blockIdx.x / extents.tiles();
+  const int first = static_cast<int>(blockIdx.x % extents.tiles()) * attention_tile;
+  const ForwardMemory memory(extents.length, extents.size);
+  A* shared = shared_memory<A>();
+
+  load_left(shared + memory.queries, rows_in_heads(operands.query, extents, head), first, extents);
+  A largest[rows_per_thread];
+#pragma unroll
+  for (int r = 0; r < rows_per_thread; ++r) largest[r] = A(-INFINITY);
+  make_scores(memory, rows_in_heads(operands.key, extents, head), extents, A(scale), first,
+              largest);
+  make_probabilities(memory, operands.probabilities + head * extents.length * extents.length,
+                     extents, first, largest);
+
+  TileSums<A> sums{};
+  A* right = shared + memory.right;
+  for (int first_key = 0; first_key <= first; first_key += attention_tile) {
+    __syncthreads();
+    load_right(right, rows_in_heads(operands.value, extents, head), first_key, extents);
+    __syncthreads();
+    add_product(sums, shared + memory.scores + first_key * left_stride, right, extents.size);
+  }
+  store(rows_in_merged(operands.merged, extents, head), sums, first, extents);
+}
+
+template <typename T>
+struct BackwardOperands {
+  T* grad_query;
+  T* grad_key;
+  T* grad_value;
+  const T* grad_merged;
+  const T* merged;
+  const T* query;
+  const T* key;
+  const T* value;
+  const T* probabilities;
+};
+
+/// The operands of one head.
+template <typename T>
+struct BackwardHead {
+  HeadRows<const T> grad_merged;
+  HeadRows<const T> merged;
+  HeadRows<const T> query;
+  HeadRows<const T> key;
+  HeadRows<const T> value;
+  const T* probabilities;
+  Extents extents;
+
+  __device__ Arithmetic<T> probability(int query_row, int key_row) const {
+    const bool seen = query_row < extents.length && key_row <= query_row;
+    return seen ? widened(probabilities[std::int64_t{query_row} * extents.length + key_row])
+                : Arithmetic<T>(0);
+  }
+};
+
+/// For each query of a tile the sum over the keys of probability times its gradient, which is that
+/// over the columns of what the query attended to times its gradient.
+template <typename A, typename T>
+__device__ void load_dots(A* dots, const BackwardHead<T>& head, int first) {
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    const int row = warp() + i * warps_per_block;
+    A sum = 0;
+    if (first + row < head.extents.length) {
+      const T* grad = head.grad_merged.first + (first + row) * head.grad_merged.stride;
+      const T* merged = head.merged.first + (first + row) * head.merged.stride;
+      for (int column = lane(); column < head.extents.size; column += warp_size) {
+        sum += widened(grad[column]) * widened(merged[column]);
+      }
+    }
+    sum = warp_reduce(sum, Plus{});
+    if (lane() == 0) dots[row] = sum;
+  }
+}
+
+/// Probabilities of a tile of queries for a tile of keys, as the left operand of sums over queries.
+template <typename A, typename T>
+__device__ void load_probabilities(A* tile, const BackwardHead<T>& head, int first_query,
+                                   int first_key) {
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    const int row = warp() + i * warps_per_block;
+    tile[row * left_stride + lane()] = head.probability(first_query + row, first_key + lane());
+  }
+}
+
+/// Gradients of a tile of queries or, for `of_keys`, of keys and values: the rows of the tile are
+/// "own", and the sums run over tiles of "others". `slope` is the gradient of an unscaled score.
+template <bool of_keys, typename T>
+__device__ void make_gradients(const BackwardHead<T>& head, Arithmetic<T> scale, int first_own,
+                               const HeadRows<T>& grads, const HeadRows<T>& grads_of_value) {
+  using A = Arithmetic<T>;
+  const Extents& extents = head.extents;
+  const BackwardMemory memory(extents.size);
+  A* shared = shared_memory<A>();
+  A* own = shared + memory.own;
+  A* probabilities = shared + memory.probabilities;
+  A* slopes = shared + memory.slopes;
+  A* first_right = shared + memory.first;
+  A* second_right = shared + memory.second;
+  A* dots = shared + memory.dots;
+
+  load_left(own, of_keys ? head.value : head.grad_merged, first_own, extents);
+  if (!of_keys) load_dots(dots, head, first_own);
+  TileSums<A> sums{};
+  TileSums<A> value_sums{};
+  const int end = of_keys ? extents.length : first_own + 1;
+  for (int first = of_keys ? first_own : 0; first < end; first += attention_tile) {
+    __syncthreads();
+    load_right(first_right, of_keys ? head.grad_merged : head.value, first, extents);
+    load_right(second_right, of_keys ? head.query : head.key, first, extents);
+    if (of_keys) {
+      load_dots(dots, head, first);
+      load_probabilities(probabilities, head, first, first_own);
+    }
+    __syncthreads();
+    A grad_probabilities[rows_per_thread] = {};
+    multiply(grad_probabilities, own + thread_row(),
+             first_right + lane() * right_stride(extents.size), 1, extents.size);
+    ThreadRows<A> made;
+#pragma unroll
+    for (int r = 0; r < rows_per_thread; ++r) {
+      const int own_row = first_own + thread_row() + r;
+      const int query = of_keys ? first + lane() : own_row;
+      const int key = of_keys ? own_row : first + lane();
+      const A probability = of_keys ? probabilities[lane() * left_stride + thread_row() + r]
+                                    : head.probability(query, key);
+      const A dot = dots[of_keys ? lane() : thread_row() + r];
+      const bool seen = query < extents.length && key <= query;
+      made.values[r] = seen ? scale * probability * (grad_probabilities[r] - dot) : A(0);
+    }
+    thread_rows(slopes + lane() * left_stride + thread_row()) = made;
+    __syncthreads();
+    add_product(sums, slopes, second_right, extents.size);
+    if (of_keys) add_product(value_sums, probabilities, first_right, extents.size);
+  }
+  store(grads, sums, first_own, extents);
+  if (of_keys) store(grads_of_value, value_sums, first_own, extents);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(threads_per_block)
+    backward_kernel(BackwardOperands<T> operands, Extents extents, float scale) {
+  const unsigned tile = blockIdx.x / 2;
+  const std::int64_t index = tile / extents.tiles();
+  const int first = static_cast<int>(tile % extents.tiles()) * attention_tile;
+  const BackwardHead<T> head{rows_in_merged(operands.grad_merged, extents, index),
+                             rows_in_merged(operands.merged, extents, index),
+                             rows_in_heads(operands.query, extents, index),
+                             rows_in_heads(operands.key, extents, index),
+                             rows_in_heads(operands.value, extents, index),
+                             operands.probabilities + index * extents.length * extents.length,
+                             extents};
+  const HeadRows<T> grad_query = rows_in_heads(operands.grad_query, extents, index);
+  const HeadRows<T> grad_key = rows_in_heads(operands.grad_key, extents, index);
+  const HeadRows<T> grad_value = rows_in_heads(operands.grad_value, extents, index);
+  if (blockIdx.x % 2 == 0) {
+    make_gradients<true>(head, Arithmetic<T>(scale), first, grad_key, grad_value);
+  } else {
+    make_gradients<false>(head, Arithmetic<T>(scale), first, grad_query, grad_value);
+  }
+}
+
+/// The extents of an operand [sequences * heads, length, size].
+Extents extents_of(const OpCall& call, std::size_t operand) {
+  return {call.params.as<FusedAttentionParams>().heads, static_cast<int>(extent(call, operand, 1)),
+          static_cast<int>(extent(call, operand, 2))};
+}
+
+template <typename T>
+void fused_attention_forward_of(const OpCall& call, const LaunchContext& context) {
+  const Extents extents = extents_of(call, 2);
+  const std::int64_t blocks = extent(call, 2, 0) * extents.tiles();
+  if (blocks == 0) return;
+  const ForwardOperands<T> operands{elements<T>(call, 0), elements<T>(call, 1),
+                                    elements<T>(call, 2), elements<T>(call, 3),
+                                    elements<T>(call, 4)};
+  const std::size_t bytes = static_cast<std::size_t>(
+      ForwardMemory(extents.length, extents.size).end * sizeof(Arithmetic<T>));
+  forward_kernel<<<static_cast<unsigned>(blocks), threads_per_block, bytes, context.stream>>>(
+      operands, extents, call.params.as<FusedAttentionParams>().scale);
+}
+
+template <typename T>
+void fused_attention_backward_of(const OpCall& call, const LaunchContext& context) {
+  const Extents extents = extents_of(call, 0);
+  const std::int64_t blocks = 2 * extent(call, 0, 0) * extents.tiles();
+  if (blocks == 0) return;
+  const BackwardOperands<T> operands{
+      elements<T>(call, 0), elements<T>(call, 1), elements<T>(call, 2),
+      elements<T>(call, 3), elements<T>(call, 4), elements<T>(call, 5),
+      elements<T>(call, 6), elements<T>(call, 7), elements<T>(call, 8)};
+  const std::size_t bytes =
+      static_cast<std::size_t>(BackwardMemory(extents.size).end * sizeof(Arithmetic<T>));
+  backward_kernel<<<static_cast<unsigned>(blocks), threads_per_block, bytes, context.stream>>>(
+      operands, extents, call.params.as<FusedAttentionParams>().scale);
+}
+
+}  // namespace
+
+void fused_attention_forward(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fused_attention_forward_of));
+}
+
+void fused_attention_backward(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 0, CGCONFORM_FLOATING_KERNELS(fused_attention_backward_of));
+}
+
+}  // namespace cgconform::workloads::cuda
