@@ -213,14 +213,10 @@ struct TrainedModel {
 /// Attention that drops nothing is another op than one that does.
 constexpr std::size_t trained_in_every_type = 2;
 constexpr std::array trained_models{
-    TrainedModel{"model", "dense"},
-    TrainedModel{"dropout", "0"},
-    TrainedModel{"model", "moe_dropless"},
-    TrainedModel{"model", "moe_drop_and_pad"},
-    TrainedModel{"model", "hybrid_mamba"},
-    TrainedModel{"attention", "grouped:1"},
-    TrainedModel{"attention", "latent"},
-    TrainedModel{"packing", "padded"},
+    TrainedModel{"model", "dense"},        TrainedModel{"dropout", "0"},
+    TrainedModel{"model", "moe_dropless"}, TrainedModel{"model", "moe_drop_and_pad"},
+    TrainedModel{"model", "hybrid_mamba"}, TrainedModel{"attention", "grouped:1"},
+    TrainedModel{"attention", "latent"},   TrainedModel{"packing", "padded"},
     TrainedModel{"image_tokens", "2"},
 };
 

@@ -13,8 +13,8 @@ constexpr int attention_tile = 32;
 constexpr int attention_columns = 2;
 constexpr int largest_attention_size = attention_tile * attention_columns;
 constexpr std::int64_t longest_attention = 128;
-/// Dynamic shared memory that every kernel may have.
-constexpr std::int64_t shared_memory_bytes = 48 * 1024;
+/// Dynamic shared memory that every kernel may have: 48 KiB.
+constexpr std::int64_t shared_memory_bytes = 49152;
 
 /// Of a left operand, stored transposed: a tile of rows for each column, padded by 16 bytes of fp32
 /// so that four rows are one aligned access and columns spread over the banks.
