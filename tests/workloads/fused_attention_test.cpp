@@ -107,6 +107,35 @@ TEST_P(FusedAttention, HasTheGradientOfFiniteDifferences) {
   expect_gradient(loss, a.value, a.grad_value, "value");
 }
 
+/// Heads [sequences * heads, length, size] as part `part` of rows [sequences * length, 3 * heads *
+/// size].
+void expect_part(HostTensor<double>& rows, std::int32_t part, const HostTensor<double>& heads,
+                 std::int32_t sequences) {
+  HostTensor<double> split(heads.shape);
+  HostStream stream;
+  split_heads(stream, split.view(), rows.view(), sequences, part, 3, "part");
+  EXPECT_EQ(split.values, heads.values) << "part " << part;
+}
+
+TEST_P(FusedAttention, DoesTheSameWithHeadsSideBySide) {
+  auto a = attention<double>(40, 5);
+  const Shape rows_shape{a.grad_merged.shape[0], 3 * a.grad_merged.shape[1]};
+  HostTensor<double> rows(rows_shape);
+  HostTensor<double> grad_rows(rows_shape);
+  merge_heads(a.stream, rows.view(), std::array{a.query.view(), a.key.view(), a.value.view()},
+              a.sequences_of_heads, "rows");
+  a.forward();
+  a.backward();
+  const auto apart = std::pair(a.merged.values, a.probabilities.values);
+  fused_attention_forward(a.stream, a.attended(), {rows.view(), {}, {}}, a.scale, "forward");
+  EXPECT_EQ(std::pair(a.merged.values, a.probabilities.values), apart);
+  fused_attention_backward(a.stream, {grad_rows.view(), {}, {}}, a.grad_merged.view(), a.attended(),
+                           {rows.view(), {}, {}}, a.scale, "backward");
+  expect_part(grad_rows, 0, a.grad_query, a.sequences_of_heads);
+  expect_part(grad_rows, 1, a.grad_key, a.sequences_of_heads);
+  expect_part(grad_rows, 2, a.grad_value, a.sequences_of_heads);
+}
+
 /// The largest difference of two tensors, of the largest element.
 template <typename T>
 double difference(const HostTensor<T>& one, const HostTensor<T>& other) {
@@ -213,7 +242,9 @@ TEST(SelfAttention, IsOneOpEachWayWhereItFitsAndDropsNothing) {
   EXPECT_TRUE(small.has("fused_attention_backward"));
   EXPECT_FALSE(small.has("causal_softmax_forward"));
   EXPECT_FALSE(small.has("causal_softmax_backward"));
-  EXPECT_FALSE(small.has("split_heads"));
+  for (const char* mover : {"split_heads", "split_parts", "merge_heads"}) {
+    EXPECT_FALSE(small.has(mover)) << mover;
+  }
 }
 
 void expect_products_and_a_softmax(const ListedAttention& attention) {

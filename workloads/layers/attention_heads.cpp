@@ -9,8 +9,25 @@
 
 namespace cgconform::workloads {
 
+namespace {
+
+/// Under which heads are kept that lie side by side.
+constexpr const char* rows_name = "query, key, value";
+
+}  // namespace
+
+HeadViews views(const HeadBuffers& heads) {
+  return {heads[0].view(), heads[1].view(), heads[2].view()};
+}
+
+HeadViews kept_heads(const SavedActivations& saved) {
+  if (saved.contains(rows_name)) return {saved.at(rows_name), {}, {}};
+  return {saved.at(head_names[0]), saved.at(head_names[1]), saved.at(head_names[2])};
+}
+
 void AttentionHeads::keep_or_discard(LayerContext& context, HeadBuffers heads,
                                      SavedActivations& saved) const {
+  if (side_by_side(views(heads))) return keep(context, saved, rows_name, std::move(heads[0]));
   for (std::size_t part = 0; part < heads.size(); ++part) {
     keep(context, saved, head_names[part], std::move(heads[part]));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -11,15 +12,29 @@ namespace cgconform::workloads {
 
 /// Queries, keys and values.
 constexpr std::array<const char*, 3> head_names{"query", "key", "value"};
+/// Each [sequences * heads, length, head size]; or, side by side, all in the first, [tokens, 3 *
+/// heads * head size], and the others invalid.
 using HeadBuffers = std::array<Buffer, 3>;
+using HeadViews = std::array<TensorView, 3>;
 
-/// How attention makes queries, keys and values of its normed input: each [sequences * heads,
-/// length, head size], of the heads that this rank computes.
+HeadViews views(const HeadBuffers& heads);
+/// Those that a forward has kept.
+HeadViews kept_heads(const SavedActivations& saved);
+inline bool side_by_side(const HeadViews& heads) {
+  return !heads[1].valid();
+}
+
+/// What a reader of heads wants.
+enum class HeadLayout : std::uint8_t { apart, side_by_side };
+
+/// How attention makes queries, keys and values, of the heads that this rank computes, of its
+/// normed input.
 class AttentionHeads {
  public:
   virtual ~AttentionHeads() = default;
 
-  virtual HeadBuffers forward(LayerContext& context, const TensorView& normed,
+  /// Side by side where that is wanted and one product makes them so.
+  virtual HeadBuffers forward(LayerContext& context, const TensorView& normed, HeadLayout wanted,
                               SavedActivations& saved) const = 0;
   /// After the last reader of the forward: keeps the heads, or gives them back where they will be
   /// computed again.
@@ -27,9 +42,9 @@ class AttentionHeads {
                                SavedActivations& saved) const;
   /// In the backward, before the heads are read.
   virtual void recompute(LayerContext& context, SavedActivations& saved) const;
-  /// Gradient of `normed`.
-  virtual Buffer backward(LayerContext& context, const HeadBuffers& grad_heads,
-                          const TensorView& normed, const SavedActivations& saved) const = 0;
+  /// Gradient of `normed`, from gradients that lie as the heads do.
+  virtual Buffer backward(LayerContext& context, HeadBuffers grad_heads, const TensorView& normed,
+                          const SavedActivations& saved) const = 0;
   virtual void append_to(std::vector<Parameter>& parameters) const = 0;
 };
 

@@ -84,7 +84,7 @@ void LatentHeads::append_to(std::vector<Parameter>& parameters) const {
 }
 
 HeadBuffers LatentHeads::forward(LayerContext& context, const TensorView& normed,
-                                 SavedActivations& saved) const {
+                                 HeadLayout /*wanted*/, SavedActivations& saved) const {
   std::array<Buffer, 2> latents;
   SavedActivations lent;
   for (std::size_t i = 0; i < paths_.size(); ++i) {
@@ -138,7 +138,7 @@ void LatentHeads::recompute(LayerContext& context, SavedActivations& saved) cons
   }
 }
 
-Buffer LatentHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
+Buffer LatentHeads::backward(LayerContext& context, HeadBuffers grad_heads,
                              const TensorView& normed, const SavedActivations& saved) const {
   const auto sequences = static_cast<std::int32_t>(grad_heads[0].view().shape[0] / own_heads_);
   Buffer grad_normed;

@@ -18,12 +18,12 @@ class LatentHeads final : public AttentionHeads {
  public:
   LatentHeads(const TransformerShape& shape, const ModuleParameters& made_in);
 
-  HeadBuffers forward(LayerContext& context, const TensorView& normed,
+  HeadBuffers forward(LayerContext& context, const TensorView& normed, HeadLayout wanted,
                       SavedActivations& saved) const override;
   void keep_or_discard(LayerContext& context, HeadBuffers heads,
                        SavedActivations& saved) const override;
   void recompute(LayerContext& context, SavedActivations& saved) const override;
-  Buffer backward(LayerContext& context, const HeadBuffers& grad_heads, const TensorView& normed,
+  Buffer backward(LayerContext& context, HeadBuffers grad_heads, const TensorView& normed,
                   const SavedActivations& saved) const override;
   void append_to(std::vector<Parameter>& parameters) const override;
 

@@ -1,6 +1,8 @@
 #include "workloads/layers/qkv_heads.hpp"
 
 #include <cstddef>
+#include <string>
+#include <utility>
 
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
@@ -39,12 +41,16 @@ void QkvHeads::append_to(std::vector<Parameter>& parameters) const {
   qkv_.append_to(parameters);
 }
 
-HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
+HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed, HeadLayout wanted,
                               SavedActivations& /*saved*/) const {
-  const Buffer qkv = qkv_.forward(context, normed);
+  Buffer qkv = qkv_.forward(context, normed);
+  HeadBuffers heads;
+  if (wanted == HeadLayout::side_by_side && repeat() == 1) {
+    heads[0] = std::move(qkv);
+    return heads;
+  }
   const std::int32_t sequences = shape_.sequences_of(qkv.view().shape[0]);
   const Shape per_head{std::int64_t{sequences} * own_heads(), shape_.length, head_size()};
-  HeadBuffers heads;
   for (std::int32_t part = 0; part < qkv_parts; ++part) {
     const auto index = static_cast<std::size_t>(part);
     heads[index] = make_buffer(context, normed.dtype, per_head, head_names[index]);
@@ -60,18 +66,25 @@ HeadBuffers QkvHeads::forward(LayerContext& context, const TensorView& normed,
   return heads;
 }
 
-Buffer QkvHeads::backward(LayerContext& context, const HeadBuffers& grad_heads,
-                          const TensorView& normed, const SavedActivations& /*saved*/) const {
+Buffer QkvHeads::merged(LayerContext& context, const HeadViews& grad_heads) const {
   const std::int64_t width = std::int64_t{own_heads() + 2 * own_groups()} * head_size();
-  const auto sequences = static_cast<std::int32_t>(grad_heads[0].view().shape[0] / own_heads());
-  Buffer grad_qkv = make_buffer(context, normed.dtype, {sequences * shape_.length, width}, "qkv");
-  const std::array grads{grad_heads[0].view(), grad_heads[1].view(), grad_heads[2].view()};
+  const DType dtype = grad_heads[0].dtype;
+  const auto sequences = static_cast<std::int32_t>(grad_heads[0].shape[0] / own_heads());
+  Buffer grad_qkv =
+      make_buffer(context, dtype, {std::int64_t{sequences} * shape_.length, width}, "qkv");
   const std::string label = op_label(context, "qkv backward");
   if (repeat() == 1) {
-    merge_heads(context.stream, grad_qkv.view(), grads, sequences, label);
+    merge_heads(context.stream, grad_qkv.view(), grad_heads, sequences, label);
   } else {
-    merge_head_groups(context.stream, grad_qkv.view(), grads, sequences, repeat(), label);
+    merge_head_groups(context.stream, grad_qkv.view(), grad_heads, sequences, repeat(), label);
   }
+  return grad_qkv;
+}
+
+Buffer QkvHeads::backward(LayerContext& context, HeadBuffers grad_heads, const TensorView& normed,
+                          const SavedActivations& /*saved*/) const {
+  Buffer grad_qkv = side_by_side(views(grad_heads)) ? std::move(grad_heads[0])
+                                                    : merged(context, views(grad_heads));
   Buffer grad_normed = qkv_.backward(context, grad_qkv.view(), normed);
   keep_for_wgrads(context, grad_qkv);
   return grad_normed;

@@ -11,13 +11,16 @@ class QkvHeads final : public AttentionHeads {
  public:
   QkvHeads(const TransformerShape& shape, const ModuleParameters& made_in);
 
-  HeadBuffers forward(LayerContext& context, const TensorView& normed,
+  HeadBuffers forward(LayerContext& context, const TensorView& normed, HeadLayout wanted,
                       SavedActivations& saved) const override;
-  Buffer backward(LayerContext& context, const HeadBuffers& grad_heads, const TensorView& normed,
+  Buffer backward(LayerContext& context, HeadBuffers grad_heads, const TensorView& normed,
                   const SavedActivations& saved) const override;
   void append_to(std::vector<Parameter>& parameters) const override;
 
  private:
+  /// Rows of gradients side by side, from gradients that lie apart.
+  Buffer merged(LayerContext& context, const HeadViews& grad_heads) const;
+
   std::int32_t own_heads() const { return shape_.heads / tensor_.size(); }
   std::int32_t own_groups() const { return shape_.key_value_heads() / tensor_.size(); }
   std::int32_t head_size() const { return shape_.hidden / shape_.heads; }

@@ -66,9 +66,11 @@ Buffer SelfAttention::forward(LayerContext& context, const TensorView& input,
   const DType dtype = input.dtype;
 
   Buffer normed = norm_.forward(context, input, saved);
-  HeadBuffers parts = heads_->forward(context, normed.view(), saved);
+  const HeadLayout wanted =
+      is_one_op(context, dtype) ? HeadLayout::side_by_side : HeadLayout::apart;
+  HeadBuffers parts = heads_->forward(context, normed.view(), wanted, saved);
   norm_.keep_or_discard(context, input, std::move(normed), saved);
-  const Heads heads{parts[0].view(), parts[1].view(), parts[2].view()};
+  const HeadViews heads = views(parts);
   Buffer merged = checkpoint(
       context, RecomputeModule::core_attn, saved, "core_attention",
       [&](LayerContext& run, SavedActivations& kept) { return core_attention(run, heads, kept); });
@@ -91,26 +93,35 @@ bool SelfAttention::fits_one_op(DType dtype) const {
   return fits_fused_attention(dtype, shape_.length, head_size());
 }
 
-Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
+bool SelfAttention::is_one_op(const LayerContext& context, DType dtype) const {
+  return !drops(context, shape_.attention_dropout) && !context.cu_seqlens.valid() &&
+         fits_one_op(dtype);
+}
+
+std::int64_t SelfAttention::sequences_of(const HeadViews& heads) const {
+  const std::int64_t rows = heads[0].shape[0];
+  return side_by_side(heads) ? shape_.sequences_of(rows) : rows / own_heads();
+}
+
+Buffer SelfAttention::core_attention(LayerContext& context, const HeadViews& heads,
                                      SavedActivations& saved) {
   Stream& stream = context.stream;
   const auto& [query, key, value] = heads;
   const DType dtype = query.dtype;
-  const std::int64_t sequences = query.shape[0] / own_heads();
+  const std::int64_t sequences = sequences_of(heads);
   Buffer merged = make_buffer(context, dtype, {sequences * shape_.length, own_width()}, "merged");
 
-  const bool drops_any = drops(context, shape_.attention_dropout);
-  if (!drops_any && !context.cu_seqlens.valid() && fits_one_op(dtype)) {
-    Buffer probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
+  if (is_one_op(context, dtype)) {
+    Buffer probabilities = make_buffer(context, dtype, per_score(heads), "probabilities");
     fused_attention_forward(stream, {probabilities.view(), merged.view()}, {query, key, value},
                             softmax_scale(head_size()), op_label(context, "core attention"));
     keep(context, saved, "dropped_probabilities", std::move(probabilities));
     return merged;
   }
 
-  const Buffer scores = make_buffer(context, dtype, per_score(query), "scores");
+  const Buffer scores = make_buffer(context, dtype, per_score(heads), "scores");
   gemm(stream, scores.view(), query, false, key, true, op_label(context, "scores"));
-  Buffer probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
+  Buffer probabilities = make_buffer(context, dtype, per_score(heads), "probabilities");
   if (context.cu_seqlens.valid()) {
     packed_softmax_forward(stream, probabilities.view(), scores.view(), context.cu_seqlens,
                            softmax_scale(head_size()), op_label(context, "probabilities"));
@@ -118,9 +129,10 @@ Buffer SelfAttention::core_attention(LayerContext& context, const Heads& heads,
     causal_softmax_forward(stream, probabilities.view(), scores.view(), softmax_scale(head_size()),
                            op_label(context, "probabilities"));
   }
+  const bool drops_any = drops(context, shape_.attention_dropout);
   Buffer kept_probabilities;
   if (drops_any) {
-    kept_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
+    kept_probabilities = make_buffer(context, dtype, per_score(heads), "probabilities");
     stream.copy(kept_probabilities.view(), probabilities.view(),
                 op_label(context, "keep probabilities"));
   }
@@ -144,21 +156,19 @@ Buffer SelfAttention::backward(LayerContext& context, const TensorView& grad_out
   const Buffer grad_merged = projection_.backward(context, grad, saved.at("merged"));
 
   heads_->recompute(context, saved);
-  const TensorView query = saved.at("query");
-  const TensorView key = saved.at("key");
-  const TensorView value = saved.at("value");
+  const HeadViews heads = kept_heads(saved);
   recompute(context, saved, "core_attention", [&](LayerContext& again) {
-    const Buffer merged = core_attention(again, {query, key, value}, saved);
+    const Buffer merged = core_attention(again, heads, saved);
   });
-  const HeadBuffers grad_parts =
-      core_attention_backward(context, {query, key, value}, grad_merged.view(), saved);
+  HeadBuffers grad_parts = core_attention_backward(context, heads, grad_merged.view(), saved);
 
-  const Buffer grad_normed = heads_->backward(context, grad_parts, norm_.output(saved), saved);
+  const Buffer grad_normed =
+      heads_->backward(context, std::move(grad_parts), norm_.output(saved), saved);
   keep_for_wgrads(context, dropped_grad);
   return norm_.backward(context, grad_normed.view(), grad_output, saved);
 }
 
-HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const Heads& heads,
+HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const HeadViews& heads,
                                                    const TensorView& grad_merged,
                                                    const SavedActivations& saved) {
   Stream& stream = context.stream;
@@ -167,7 +177,8 @@ HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const 
   const TensorView dropped = saved.at("dropped_probabilities");
   HeadBuffers grad_parts;
   for (std::size_t part = 0; part < grad_parts.size(); ++part) {
-    grad_parts[part] = make_buffer(context, dtype, query.shape, head_names[part]);
+    if (!heads[part].valid()) continue;
+    grad_parts[part] = make_buffer(context, dtype, heads[part].shape, head_names[part]);
   }
   const bool dropped_any = shape_.attention_dropout != 0.0F;
   if (!dropped_any && fits_one_op(dtype)) {
@@ -184,14 +195,14 @@ HeadBuffers SelfAttention::core_attention_backward(LayerContext& context, const 
               op_label(context, "merged backward"));
   gemm(stream, grad_parts[2].view(), dropped, true, grad_heads, false,
        op_label(context, "value backward"));
-  Buffer grad_probabilities = make_buffer(context, dtype, per_score(query), "probabilities");
+  Buffer grad_probabilities = make_buffer(context, dtype, per_score(heads), "probabilities");
   gemm(stream, grad_probabilities.view(), grad_heads, false, value, true,
        op_label(context, "probabilities backward"));
   if (dropped_any) {
     grad_probabilities = dropout_grad(context, grad_probabilities.view(), shape_.attention_dropout,
                                       saved, "core_attention.dropout");
   }
-  const Buffer grad_scores = make_buffer(context, dtype, per_score(query), "scores");
+  const Buffer grad_scores = make_buffer(context, dtype, per_score(heads), "scores");
   causal_softmax_backward(stream, grad_scores.view(), grad_probabilities.view(),
                           dropped_any ? saved.at("probabilities") : dropped,
                           softmax_scale(head_size()), op_label(context, "scores backward"));

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,24 +29,24 @@ class SelfAttention final : public Layer {
   bool can_delay_wgrads() const override { return true; }
 
  private:
-  /// Queries, keys and values, each [heads, length, head size].
-  using Heads = std::array<TensorView, 3>;
-
   /// A part that recompute may drop; keeps in `saved` what its backward needs.
-  Buffer core_attention(LayerContext& context, const Heads& heads, SavedActivations& saved);
-  HeadBuffers core_attention_backward(LayerContext& context, const Heads& heads,
+  Buffer core_attention(LayerContext& context, const HeadViews& heads, SavedActivations& saved);
+  HeadBuffers core_attention_backward(LayerContext& context, const HeadViews& heads,
                                       const TensorView& grad_merged, const SavedActivations& saved);
-  /// True where the part is one op each way, unless it drops something or, in the forward, packed
-  /// sequences must be told apart.
+  /// True where the part can be one op each way, as far as the sizes go.
   bool fits_one_op(DType dtype) const;
+  /// True where the forward is: it drops nothing and each query looks at all keys before it.
+  bool is_one_op(const LayerContext& context, DType dtype) const;
 
   /// What of all heads this rank computes.
   std::int64_t own_heads() const { return shape_.heads / tensor_.size(); }
   std::int64_t own_width() const { return own_heads() * head_size(); }
   std::int64_t head_size() const { return shape_.hidden / shape_.heads; }
+  /// Rows of the batch, of which a partial micro-batch has fewer.
+  std::int64_t sequences_of(const HeadViews& heads) const;
   /// Scores of queries, [heads of all sequences, length, length].
-  Shape per_score(const TensorView& query) const {
-    return {query.shape[0], shape_.length, shape_.length};
+  Shape per_score(const HeadViews& heads) const {
+    return {sequences_of(heads) * own_heads(), shape_.length, shape_.length};
   }
 
   std::string name_;

@@ -1,6 +1,8 @@
 #include "workloads/ops/fused_attention.hpp"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "matrix/error.hpp"
@@ -14,32 +16,44 @@ namespace {
 
 constexpr std::array forward_operands{
     OperandDeclaration{"probabilities", Access::write}, OperandDeclaration{"merged", Access::write},
-    OperandDeclaration{"query", Access::read}, OperandDeclaration{"key", Access::read},
-    OperandDeclaration{"value", Access::read}};
+    OperandDeclaration{"query", Access::read}, OperandDeclaration{"key", Access::read, true},
+    OperandDeclaration{"value", Access::read, true}};
 constexpr std::array backward_operands{OperandDeclaration{"grad_query", Access::write},
-                                       OperandDeclaration{"grad_key", Access::write},
-                                       OperandDeclaration{"grad_value", Access::write},
                                        OperandDeclaration{"grad_merged", Access::read},
                                        OperandDeclaration{"merged", Access::read},
+                                       OperandDeclaration{"probabilities", Access::read},
                                        OperandDeclaration{"query", Access::read},
-                                       OperandDeclaration{"key", Access::read},
-                                       OperandDeclaration{"value", Access::read},
-                                       OperandDeclaration{"probabilities", Access::read}};
+                                       OperandDeclaration{"key", Access::read, true},
+                                       OperandDeclaration{"value", Access::read, true},
+                                       OperandDeclaration{"grad_key", Access::write, true},
+                                       OperandDeclaration{"grad_value", Access::write, true}};
 
-OpParams params_of(const AttentionHeadViews& heads, const AttendedViews& attended, float scale) {
-  const Shape& shape = heads.query.shape;
-  const std::int64_t length = shape[1];
-  const std::int64_t size = shape[2];
-  if (!fits_fused_attention(heads.query.dtype, length, size)) {
-    throw InternalError("fused_attention: heads of this length and size do not fit");
+/// True for three parts of the shape, or rows of the three side by side.
+bool are_heads(const AttentionHeadViews& heads, const Shape& per_head) {
+  if (heads.key.valid() || heads.value.valid()) {
+    return heads.query.shape == per_head && heads.key.shape == per_head &&
+           heads.value.shape == per_head;
   }
+  return heads.query.elements() == 3 * per_head.elements();
+}
+
+OpParams params_of(const AttendedViews& attended, std::span<const AttentionHeadViews> all_heads,
+                   float scale) {
+  const Shape& scores = attended.probabilities.shape;
+  const Shape& merged = attended.merged.shape;
+  const std::int64_t length = scores[1];
+  const std::int64_t sequences = merged[0] / length;
   FusedAttentionParams params;
   params.scale = scale;
-  params.heads = static_cast<std::int32_t>(attended.merged.shape[1] / size);
-  const bool agree = heads.key.shape == shape && heads.value.shape == shape &&
-                     attended.probabilities.shape == Shape{shape[0], length, length} &&
-                     attended.merged.elements() == heads.query.elements() && params.heads > 0 &&
-                     shape[0] % params.heads == 0;
+  params.heads = static_cast<std::int32_t>(scores[0] / sequences);
+  const std::int64_t size = merged[1] / params.heads;
+  if (!fits_fused_attention(attended.merged.dtype, length, size)) {
+    throw InternalError("fused_attention: heads of this length and size do not fit");
+  }
+  const Shape per_head{scores[0], length, size};
+  const bool agree = per_head.elements() == attended.merged.elements() &&
+                     std::all_of(all_heads.begin(), all_heads.end(),
+                                 [&](const auto& heads) { return are_heads(heads, per_head); });
   if (!agree) throw InternalError("fused_attention: the extents of the operands do not fit");
   return OpParams::of(params);
 }
@@ -62,17 +76,17 @@ void fused_attention_forward(Stream& stream, const AttendedViews& attended,
   stream.launch(make_call(
       fused_attention_forward_op,
       std::array{attended.probabilities, attended.merged, heads.query, heads.key, heads.value},
-      params_of(heads, attended, scale), std::move(label)));
+      params_of(attended, std::array{heads}, scale), std::move(label)));
 }
 
 void fused_attention_backward(Stream& stream, const AttentionHeadViews& grad_heads,
                               const TensorView& grad_merged, const AttendedViews& attended,
                               const AttentionHeadViews& heads, float scale, std::string label) {
-  stream.launch(make_call(
-      fused_attention_backward_op,
-      std::array{grad_heads.query, grad_heads.key, grad_heads.value, grad_merged, attended.merged,
-                 heads.query, heads.key, heads.value, attended.probabilities},
-      params_of(heads, attended, scale), std::move(label)));
+  stream.launch(
+      make_call(fused_attention_backward_op,
+                std::array{grad_heads.query, grad_merged, attended.merged, attended.probabilities,
+                           heads.query, heads.key, heads.value, grad_heads.key, grad_heads.value},
+                params_of(attended, std::array{heads, grad_heads}, scale), std::move(label)));
 }
 
 }  // namespace cgconform::workloads

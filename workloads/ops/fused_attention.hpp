@@ -13,7 +13,8 @@ struct FusedAttentionParams {
   std::int32_t heads = 1;  ///< of each sequence
 };
 
-/// Queries, keys and values, or their gradients: each [sequences * heads, length, size].
+/// Queries, keys and values, or their gradients: each [sequences * heads, length, size]. Or, side
+/// by side, all in the first, [sequences * length, 3 * heads * size], and the others invalid.
 struct AttentionHeadViews {
   TensorView query;
   TensorView key;

@@ -47,19 +47,32 @@ void add_fused_attention_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   const Shape heads{4, length, size};
   const Shape merged{2 * length, 2 * size};
   const Shape probabilities{4, length, length};
+  const Shape rows{2 * length, 6 * size};
   cases.push_back({&fused_attention_forward_op,
                    {make.numbers(probabilities), make.numbers(merged), make.numbers(heads),
                     make.numbers(heads), make.numbers(heads)},
                    [](Stream& s, Views v) {
                      fused_attention_forward(s, {v[0], v[1]}, {v[2], v[3], v[4]}, scale, "case");
                    }});
-  cases.push_back({&fused_attention_backward_op,
-                   {make.numbers(heads), make.numbers(heads), make.numbers(heads),
-                    make.numbers(merged), make.numbers(merged), make.numbers(heads),
-                    make.numbers(heads), make.numbers(heads), make.numbers(probabilities)},
+  cases.push_back({&fused_attention_forward_op,
+                   {make.numbers(probabilities), make.numbers(merged), make.numbers(rows)},
                    [](Stream& s, Views v) {
-                     fused_attention_backward(s, {v[0], v[1], v[2]}, v[3], {v[8], v[4]},
-                                              {v[5], v[6], v[7]}, scale, "case");
+                     fused_attention_forward(s, {v[0], v[1]}, {v[2], {}, {}}, scale, "case");
+                   }});
+  cases.push_back({&fused_attention_backward_op,
+                   {make.numbers(heads), make.numbers(merged), make.numbers(merged),
+                    make.numbers(probabilities), make.numbers(heads), make.numbers(heads),
+                    make.numbers(heads), make.numbers(heads), make.numbers(heads)},
+                   [](Stream& s, Views v) {
+                     fused_attention_backward(s, {v[0], v[7], v[8]}, v[1], {v[3], v[2]},
+                                              {v[4], v[5], v[6]}, scale, "case");
+                   }});
+  cases.push_back({&fused_attention_backward_op,
+                   {make.numbers(rows), make.numbers(merged), make.numbers(merged),
+                    make.numbers(probabilities), make.numbers(rows)},
+                   [](Stream& s, Views v) {
+                     fused_attention_backward(s, {v[0], {}, {}}, v[1], {v[3], v[2]}, {v[4], {}, {}},
+                                              scale, "case");
                    }});
 }
 

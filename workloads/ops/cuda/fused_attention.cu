@@ -1,4 +1,5 @@
 #include <cmath>
+#include <type_traits>
 
 #include "workloads/ops/cuda/fused_attention_memory.hpp"
 #include "workloads/ops/cuda/kernels.hpp"
@@ -64,18 +65,37 @@ struct HeadRows {
   std::int64_t stride;
 };
 
-/// Those of a tensor [sequences * heads, length, size].
+/// Those of part `part` of a tensor [sequences * length, parts * heads * size].
 template <typename T>
-__device__ HeadRows<T> rows_in_heads(T* heads, const Extents& extents, std::int64_t head) {
-  return {heads + head * extents.length * extents.size, extents.size};
+__device__ HeadRows<T> rows_side_by_side(T* rows, int part, int parts, const Extents& extents,
+                                         std::int64_t head) {
+  const std::int64_t stride = std::int64_t{parts} * extents.heads * extents.size;
+  const std::int64_t column = std::int64_t{part} * extents.heads + head % extents.heads;
+  return {rows + head / extents.heads * extents.length * stride + column * extents.size, stride};
 }
-/// Those of a tensor [sequences * length, heads * size].
+
+/// Queries, keys and values, each [sequences * heads, length, size]; or, side by side, all in the
+/// first, and the others are null.
 template <typename T>
-__device__ HeadRows<T> rows_in_merged(T* merged, const Extents& extents, std::int64_t head) {
-  const std::int64_t stride = std::int64_t{extents.heads} * extents.size;
-  return {
-      merged + head / extents.heads * extents.length * stride + head % extents.heads * extents.size,
-      stride};
+struct HeadParts {
+  T* heads[3];
+
+  /// The rows of one head in part 0, 1 or 2.
+  __device__ HeadRows<T> rows(int part, const Extents& extents, std::int64_t head) const {
+    if (heads[1] == nullptr) return rows_side_by_side(heads[0], part, 3, extents, head);
+    return {heads[part] + head * extents.length * extents.size, extents.size};
+  }
+};
+constexpr int query_part = 0;
+constexpr int key_part = 1;
+constexpr int value_part = 2;
+
+/// Queries in operand `first`, keys and values in those from `others` on.
+template <typename T>
+HeadParts<T> parts_of(const OpCall& call, std::size_t first, std::size_t others) {
+  using Element = std::remove_const_t<T>;
+  return {elements<Element>(call, first), elements<Element>(call, others),
+          elements<Element>(call, others + 1)};
 }
 
 template <typename A>
@@ -166,9 +186,7 @@ template <typename T>
 struct ForwardOperands {
   T* probabilities;
   T* merged;
-  const T* query;
-  const T* key;
-  const T* value;
+  HeadParts<const T> heads;
 };
 
 /// Scaled scores of a tile of queries for the keys up to its last one, stored as a left operand;
@@ -247,11 +265,12 @@ __global__ void __launch_bounds__(threads_per_block)
   const ForwardMemory memory(extents.length, extents.size);
   A* shared = shared_memory<A>();
 
-  load_left(shared + memory.queries, rows_in_heads(operands.query, extents, head), first, extents);
+  load_left(shared + memory.queries, operands.heads.rows(query_part, extents, head), first,
+            extents);
   A largest[rows_per_thread];
 #pragma unroll
   for (int r = 0; r < rows_per_thread; ++r) largest[r] = A(-INFINITY);
-  make_scores(memory, rows_in_heads(operands.key, extents, head), extents, A(scale), first,
+  make_scores(memory, operands.heads.rows(key_part, extents, head), extents, A(scale), first,
               largest);
   make_probabilities(memory, operands.probabilities + head * extents.length * extents.length,
                      extents, first, largest);
@@ -260,23 +279,19 @@ __global__ void __launch_bounds__(threads_per_block)
   A* right = shared + memory.right;
   for (int first_key = 0; first_key <= first; first_key += attention_tile) {
     __syncthreads();
-    load_right(right, rows_in_heads(operands.value, extents, head), first_key, extents);
+    load_right(right, operands.heads.rows(value_part, extents, head), first_key, extents);
     __syncthreads();
     add_product(sums, shared + memory.scores + first_key * left_stride, right, extents.size);
   }
-  store(rows_in_merged(operands.merged, extents, head), sums, first, extents);
+  store(rows_side_by_side(operands.merged, 0, 1, extents, head), sums, first, extents);
 }
 
 template <typename T>
 struct BackwardOperands {
-  T* grad_query;
-  T* grad_key;
-  T* grad_value;
+  HeadParts<T> grads;
   const T* grad_merged;
   const T* merged;
-  const T* query;
-  const T* key;
-  const T* value;
+  HeadParts<const T> heads;
   const T* probabilities;
 };
 
@@ -389,16 +404,16 @@ __global__ void __launch_bounds__(threads_per_block)
   const unsigned tile = blockIdx.x / 2;
   const std::int64_t index = tile / extents.tiles();
   const int first = static_cast<int>(tile % extents.tiles()) * attention_tile;
-  const BackwardHead<T> head{rows_in_merged(operands.grad_merged, extents, index),
-                             rows_in_merged(operands.merged, extents, index),
-                             rows_in_heads(operands.query, extents, index),
-                             rows_in_heads(operands.key, extents, index),
-                             rows_in_heads(operands.value, extents, index),
+  const BackwardHead<T> head{rows_side_by_side(operands.grad_merged, 0, 1, extents, index),
+                             rows_side_by_side(operands.merged, 0, 1, extents, index),
+                             operands.heads.rows(query_part, extents, index),
+                             operands.heads.rows(key_part, extents, index),
+                             operands.heads.rows(value_part, extents, index),
                              operands.probabilities + index * extents.length * extents.length,
                              extents};
-  const HeadRows<T> grad_query = rows_in_heads(operands.grad_query, extents, index);
-  const HeadRows<T> grad_key = rows_in_heads(operands.grad_key, extents, index);
-  const HeadRows<T> grad_value = rows_in_heads(operands.grad_value, extents, index);
+  const HeadRows<T> grad_query = operands.grads.rows(query_part, extents, index);
+  const HeadRows<T> grad_key = operands.grads.rows(key_part, extents, index);
+  const HeadRows<T> grad_value = operands.grads.rows(value_part, extents, index);
   if (blockIdx.x % 2 == 0) {
     make_gradients<true>(head, Arithmetic<T>(scale), first, grad_key, grad_value);
   } else {
@@ -406,20 +421,20 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// The extents of an operand [sequences * heads, length, size].
-Extents extents_of(const OpCall& call, std::size_t operand) {
-  return {call.params.as<FusedAttentionParams>().heads, static_cast<int>(extent(call, operand, 1)),
-          static_cast<int>(extent(call, operand, 2))};
+/// What the operands that are the probabilities and merged say.
+Extents extents_of(const OpCall& call, std::size_t probabilities, std::size_t merged) {
+  const int heads = call.params.as<FusedAttentionParams>().heads;
+  return {heads, static_cast<int>(extent(call, probabilities, 1)),
+          static_cast<int>(extent(call, merged, 1)) / heads};
 }
 
 template <typename T>
 void fused_attention_forward_of(const OpCall& call, const LaunchContext& context) {
-  const Extents extents = extents_of(call, 2);
-  const std::int64_t blocks = extent(call, 2, 0) * extents.tiles();
+  const Extents extents = extents_of(call, 0, 1);
+  const std::int64_t blocks = extent(call, 0, 0) * extents.tiles();
   if (blocks == 0) return;
   const ForwardOperands<T> operands{elements<T>(call, 0), elements<T>(call, 1),
-                                    elements<T>(call, 2), elements<T>(call, 3),
-                                    elements<T>(call, 4)};
+                                    parts_of<const T>(call, 2, 3)};
   const std::size_t bytes = static_cast<std::size_t>(
       ForwardMemory(extents.length, extents.size).end * sizeof(Arithmetic<T>));
   forward_kernel<<<static_cast<unsigned>(blocks), threads_per_block, bytes, context.stream>>>(
@@ -428,13 +443,12 @@ void fused_attention_forward_of(const OpCall& call, const LaunchContext& context
 
 template <typename T>
 void fused_attention_backward_of(const OpCall& call, const LaunchContext& context) {
-  const Extents extents = extents_of(call, 0);
-  const std::int64_t blocks = 2 * extent(call, 0, 0) * extents.tiles();
+  const Extents extents = extents_of(call, 3, 2);
+  const std::int64_t blocks = 2 * extent(call, 3, 0) * extents.tiles();
   if (blocks == 0) return;
-  const BackwardOperands<T> operands{
-      elements<T>(call, 0), elements<T>(call, 1), elements<T>(call, 2),
-      elements<T>(call, 3), elements<T>(call, 4), elements<T>(call, 5),
-      elements<T>(call, 6), elements<T>(call, 7), elements<T>(call, 8)};
+  const BackwardOperands<T> operands{parts_of<T>(call, 0, 7), elements<T>(call, 1),
+                                     elements<T>(call, 2), parts_of<const T>(call, 4, 5),
+                                     elements<T>(call, 3)};
   const std::size_t bytes =
       static_cast<std::size_t>(BackwardMemory(extents.size).end * sizeof(Arithmetic<T>));
   backward_kernel<<<static_cast<unsigned>(blocks), threads_per_block, bytes, context.stream>>>(

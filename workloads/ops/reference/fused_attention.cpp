@@ -37,17 +37,22 @@ struct Head {
   std::int64_t length;
   std::int64_t size;
 
-  /// Its rows of an operand [sequences * heads, length, size].
+  /// Its queries (part 0) of operand `first`, or its keys or values of those from `others` on; side
+  /// by side they are all in the first.
   template <typename T>
-  HeadRows<T> of_heads(const OpCall& call, std::size_t operand) const {
+  HeadRows<T> of_part(const OpCall& call, std::size_t part, std::size_t first,
+                      std::size_t others) const {
+    if (!call.operand(others).valid()) return of_rows<T>(call, first, part, 3);
+    const std::size_t operand = part == 0 ? first : others + part - 1;
     return {elements<T>(call, operand) + index * length * size, size};
   }
-  /// Its columns of an operand [sequences * length, heads * size].
+  /// Its columns of part `part` of an operand [sequences * length, parts * heads * size].
   template <typename T>
-  HeadRows<T> of_rows(const OpCall& call, std::size_t operand) const {
-    const std::int64_t stride = heads * size;
-    return {elements<T>(call, operand) + index / heads * length * stride + index % heads * size,
-            stride};
+  HeadRows<T> of_rows(const OpCall& call, std::size_t operand, std::size_t part = 0,
+                      std::int64_t parts = 1) const {
+    const std::int64_t stride = parts * heads * size;
+    const std::int64_t column = static_cast<std::int64_t>(part) * heads + index % heads;
+    return {elements<T>(call, operand) + index / heads * length * stride + column * size, stride};
   }
   template <typename T>
   HeadRows<T> of_probabilities(const OpCall& call, std::size_t operand) const {
@@ -87,12 +92,13 @@ void add_multiple(A* sums, A factor, const A* row, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * row[i];
 }
 
-/// Calls visit(head) for each head of operand `index`.
+/// Calls visit(head) for each head, given which operands are the probabilities and merged.
 template <typename Visit>
-void for_each_head(const OpCall& call, std::size_t index, Visit&& visit) {
-  Head head{0, call.params.as<FusedAttentionParams>().heads, extent(call, index, 1),
-            extent(call, index, 2)};
-  for (; head.index < extent(call, index, 0); ++head.index) visit(head);
+void for_each_head(const OpCall& call, std::size_t probabilities, std::size_t merged,
+                   Visit&& visit) {
+  const std::int64_t heads = call.params.as<FusedAttentionParams>().heads;
+  Head head{0, heads, extent(call, probabilities, 1), extent(call, merged, 1) / heads};
+  for (; head.index < extent(call, probabilities, 0); ++head.index) visit(head);
 }
 
 /// Scores become exponentials relative to the largest; returns their sum.
@@ -115,10 +121,10 @@ void fused_attention_forward(const OpCall& call) {
     using T = decltype(type);
     using A = Arithmetic<T>;
     const auto scale = static_cast<A>(call.params.as<FusedAttentionParams>().scale);
-    for_each_head(call, 2, [&](const Head& head) {
-      Matrix<A> query = head.load(head.of_heads<T>(call, 2));
-      Matrix<A> keys = head.load_transposed(head.of_heads<T>(call, 3));
-      Matrix<A> value = head.load(head.of_heads<T>(call, 4));
+    for_each_head(call, 0, 1, [&](const Head& head) {
+      Matrix<A> query = head.load(head.of_part<T>(call, 0, 2, 3));
+      Matrix<A> keys = head.load_transposed(head.of_part<T>(call, 1, 2, 3));
+      Matrix<A> value = head.load(head.of_part<T>(call, 2, 2, 3));
       Matrix<A> merged(head.length, head.size);
       const HeadRows<T> probabilities = head.of_probabilities<T>(call, 0);
       std::vector<A> row(static_cast<std::size_t>(head.length));
@@ -147,13 +153,13 @@ void fused_attention_backward(const OpCall& call) {
     using T = decltype(type);
     using A = Arithmetic<T>;
     const auto scale = static_cast<A>(call.params.as<FusedAttentionParams>().scale);
-    for_each_head(call, 0, [&](const Head& head) {
-      Matrix<A> grad_merged = head.load(head.of_rows<T>(call, 3));
-      Matrix<A> merged = head.load(head.of_rows<T>(call, 4));
-      Matrix<A> query = head.load(head.of_heads<T>(call, 5));
-      Matrix<A> key = head.load(head.of_heads<T>(call, 6));
-      Matrix<A> values = head.load_transposed(head.of_heads<T>(call, 7));
-      const HeadRows<T> probabilities = head.of_probabilities<T>(call, 8);
+    for_each_head(call, 3, 2, [&](const Head& head) {
+      Matrix<A> grad_merged = head.load(head.of_rows<T>(call, 1));
+      Matrix<A> merged = head.load(head.of_rows<T>(call, 2));
+      Matrix<A> query = head.load(head.of_part<T>(call, 0, 4, 5));
+      Matrix<A> key = head.load(head.of_part<T>(call, 1, 4, 5));
+      Matrix<A> values = head.load_transposed(head.of_part<T>(call, 2, 4, 5));
+      const HeadRows<T> probabilities = head.of_probabilities<T>(call, 3);
       Matrix<A> grad_query(head.length, head.size);
       Matrix<A> grad_key(head.length, head.size);
       Matrix<A> grad_value(head.length, head.size);
@@ -176,9 +182,9 @@ void fused_attention_backward(const OpCall& call) {
           add_multiple(grad_key.row(j), slope, query.row(i), head.size);
         }
       }
-      head.store(head.of_heads<T>(call, 0), grad_query);
-      head.store(head.of_heads<T>(call, 1), grad_key);
-      head.store(head.of_heads<T>(call, 2), grad_value);
+      head.store(head.of_part<T>(call, 0, 0, 7), grad_query);
+      head.store(head.of_part<T>(call, 1, 0, 7), grad_key);
+      head.store(head.of_part<T>(call, 2, 0, 7), grad_value);
     });
   });
 }
