@@ -58,20 +58,21 @@ __device__ int thread_row() {
   return warp() * rows_per_thread;
 }
 
-/// Rows of one head among those of all heads: `stride` elements from one to the next.
+/// Rows of one head among those of all heads: `stride` elements from one to the next. Within a
+/// sequence, which is short, 32 bits are enough, and they save registers.
 template <typename T>
 struct HeadRows {
   T* first;
-  std::int64_t stride;
+  int stride;
 };
 
 /// Those of part `part` of a tensor [sequences * length, parts * heads * size].
 template <typename T>
 __device__ HeadRows<T> rows_side_by_side(T* rows, int part, int parts, const Extents& extents,
                                          std::int64_t head) {
-  const std::int64_t stride = std::int64_t{parts} * extents.heads * extents.size;
-  const std::int64_t column = std::int64_t{part} * extents.heads + head % extents.heads;
-  return {rows + head / extents.heads * extents.length * stride + column * extents.size, stride};
+  const int stride = parts * extents.heads * extents.size;
+  const std::int64_t column = (part * extents.heads + head % extents.heads) * extents.size;
+  return {rows + head / extents.heads * extents.length * stride + column, stride};
 }
 
 /// Queries, keys and values, each [sequences * heads, length, size]; or, side by side, all in the
