@@ -51,6 +51,8 @@ class CaptureImplementation {
   /// The schedule call has ended.
   virtual void end_schedule_call(const IterationCall& call) = 0;
 
+  /// True where what `forward` and `backward` return also stays as it is until `release`.
+  virtual bool returns_lasting_values() const { return false; }
   /// True where batches must lie in slots that keep their addresses.
   virtual bool needs_static_batches() const { return false; }
   /// Replays of a mode's iteration graph so far, or 0 where iterations are not graphs.

@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include "workloads/layers/bias_gradients.hpp"
 #include "workloads/layers/checkpoint.hpp"
+#include "workloads/ops/elementwise.hpp"
 #include "workloads/training/data_loader.hpp"
 #include "workloads/training/parameter_gather.hpp"
 #include "workloads/training/tensor_ops.hpp"
@@ -142,7 +144,10 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   RecordingTap tap(recorder, call.at({}));
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
   if (delays_wgrads()) layer.delayed = delayed;
+  BiasGradients bias_gradients;
+  if (call.module->can_delay_wgrads()) layer.bias_gradients = &bias_gradients;
   Buffer grad_input = call.module->backward(layer, grad, saved);
+  bias_gradients.add_all(layer.stream, layer.label);
   keep_for_wgrads(layer, workspace);
   context_.pass(mode.capturing ? ReturnPoint::in_capture : ReturnPoint::in_step);
   if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
@@ -159,7 +164,10 @@ void LayerBody::add_wgrads(const LayerCall& call, const BodyMode& mode,
   ++host_executions_;
   hash_delayed(SlotMoment::use, call, delayed);
   LayerContext layer = layer_context(call, mode, nullptr);
+  BiasGradients bias_gradients;
+  layer.bias_gradients = &bias_gradients;
   delayed.add_all(layer);
+  bias_gradients.add_all(layer.stream, layer.label);
   hash_gradients(call);
   note_wgrads(call, mode);
 }
@@ -196,6 +204,12 @@ TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const 
   const std::string label = call.label() + " gather grad_output";
   const std::int64_t rows = grad.shape[0];
   const bool capturing = mode.capturing;
+  if (context_.request.kind == LegKind::eager) {
+    // What the branches would leave there: without graphs there is no fork to be captured.
+    workspace = Buffer(allocator, main, mode.pool, grad.dtype, grad.shape, "gradient workspace");
+    add(main, workspace.view(), rows_of(zeros_.view(), 0, rows), grad, label);
+    return workspace.view();
+  }
 
   TensorView source = grad;
   Buffer staged;

@@ -63,8 +63,8 @@ struct BodyMode {
 
 /// The code of a layer's forward and backward, the same in eager runs and in captures. Around the
 /// layer itself it offers taps, hashes what lies in slots, and gathers the incoming gradient into a
-/// workspace by branches on side streams, as an overlapped gather does, so that bodies fork and
-/// join. Of a layer called by modules, the one that closes it gathers.
+/// workspace: in graph legs by branches on side streams, as an overlapped gather does, so that
+/// bodies fork and join. Of a layer called by modules, the one that closes it gathers.
 class LayerBody {
  public:
   explicit LayerBody(LegContext& context);
@@ -109,7 +109,7 @@ class LayerBody {
   void hash_gradients(const LayerCall& call);
   /// All weight gradients of the call are added.
   void note_wgrads(const LayerCall& call, const BodyMode& mode);
-  /// A workspace that holds `grad`, gathered by branches.
+  /// A workspace that holds `grad`; in a graph leg gathered by branches.
   TensorView gather(const LayerCall& call, const BodyMode& mode, const TensorView& grad,
                     Buffer& workspace);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "workloads/layers/bias_gradients.hpp"
 #include "workloads/layers/layer.hpp"
 
 namespace cgconform::workloads {
@@ -40,9 +41,15 @@ class DelayedWgrads {
   std::vector<Buffer> kept_;
 };
 
-/// At the end of a backward: `buffer` stays where delayed gradients of weights may read it.
+/// At the end of a backward: `buffer` stays where gradients of parameters that are added later may
+/// read it.
 inline void keep_for_wgrads(LayerContext& context, Buffer& buffer) {
-  if (context.delayed != nullptr && buffer.valid()) context.delayed->keep(std::move(buffer));
+  if (!buffer.valid()) return;
+  if (context.delayed != nullptr) {
+    context.delayed->keep(std::move(buffer));
+  } else if (context.bias_gradients != nullptr) {
+    context.bias_gradients->keep_if_read(buffer);
+  }
 }
 
 }  // namespace cgconform::workloads

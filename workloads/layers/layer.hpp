@@ -45,6 +45,7 @@ class TensorTap {
   virtual void tap(std::string_view tensor, const TensorView& value) = 0;
 };
 
+class BiasGradients;
 class DelayedWgrads;
 
 /// Begins the names of tensors that say where tokens were routed.
@@ -75,6 +76,9 @@ struct LayerContext {
   /// Takes the gradients of linear layers' parameters that a backward does not add itself; null
   /// where it adds all of them.
   DelayedWgrads* delayed = nullptr;
+  /// Takes the gradients of biases that the end of the backward adds together; null where each is
+  /// added at once.
+  BiasGradients* bias_gradients = nullptr;
 };
 
 /// Activations kept from a layer's forward to its backward, by name.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "workloads/faults/fault_switches.hpp"
+#include "workloads/layers/bias_gradients.hpp"
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/ops/dropout.hpp"
 #include "workloads/ops/elementwise.hpp"
@@ -13,11 +14,11 @@ namespace cgconform::workloads {
 
 namespace {
 
-void add_wgrads(Stream& stream, const TensorView& grad_output, const TensorView& x,
+void add_wgrads(LayerContext& context, const TensorView& grad_output, const TensorView& x,
                 const TensorView& weight_grad, const TensorView& grad_of_bias,
                 const std::string& label) {
-  gemm_accumulate(stream, weight_grad, grad_output, true, x, false, label);
-  if (grad_of_bias.valid()) bias_grad(stream, grad_of_bias, grad_output, label);
+  gemm_accumulate(context.stream, weight_grad, grad_output, true, x, false, label);
+  if (grad_of_bias.valid()) add_bias_gradient(context, grad_of_bias, grad_output, label);
 }
 
 }  // namespace
@@ -59,12 +60,12 @@ Buffer linear_backward(LayerContext& context, const TensorView& grad_output, con
   const TensorView weight_grad = weight.main_grad;
   const TensorView grad_of_bias = bias == nullptr ? TensorView{} : bias->main_grad;
   if (context.delayed == nullptr) {
-    add_wgrads(context.stream, grad_output, x, weight_grad, grad_of_bias, label);
+    add_wgrads(context, grad_output, x, weight_grad, grad_of_bias, label);
     return grad_x;
   }
   context.delayed->leave(
       {std::string(name), grad_output, x, [=, of = std::string(name)](LayerContext& later) {
-         add_wgrads(later.stream, grad_output, x, weight_grad, grad_of_bias,
+         add_wgrads(later, grad_output, x, weight_grad, grad_of_bias,
                     op_label(later, of) + " weight backward");
        }});
   return grad_x;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "workloads/layers/bias_gradients.hpp"
 #include "workloads/layers/delayed_wgrads.hpp"
 #include "workloads/layers/layer_ops.hpp"
 #include "workloads/layers/shared_rows.hpp"
@@ -56,15 +57,15 @@ Buffer Linear::multiply_backward(LayerContext& context, const TensorView& grad_o
                                  const TensorView& x) const {
   if (!fp8_) return linear_backward(context, grad_output, x, weight_, bias(), name());
   if (declaration_.bias && context.delayed == nullptr) {
-    bias_grad(context.stream, bias_.main_grad, grad_output,
-              op_label(context, name()) + " bias backward");
+    add_bias_gradient(context, bias_.main_grad, grad_output,
+                      op_label(context, name()) + " bias backward");
   } else if (declaration_.bias) {
     const std::string of_bias = name() + " bias";
     context.delayed->leave(
         {of_bias, grad_output, x,
          [grad_output, grad_of_bias = bias_.main_grad, of_bias](LayerContext& later) {
-           bias_grad(later.stream, grad_of_bias, grad_output,
-                     op_label(later, of_bias) + " backward");
+           add_bias_gradient(later, grad_of_bias, grad_output,
+                             op_label(later, of_bias) + " backward");
          }});
   }
   return fp8_->backward(context, grad_output, x, name());

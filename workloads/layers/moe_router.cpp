@@ -178,6 +178,7 @@ Buffer MoeRouter::grad_normed(LayerContext& context, const TensorView& grad_bund
   // The gate is no linear layer whose gradient can be delayed.
   LayerContext at_once = context;
   at_once.delayed = nullptr;
+  at_once.bias_gradients = nullptr;
   const Buffer grad_gate =
       linear_backward(at_once, grad_logits.view(), jittered ? saved.at(gate_input_name) : normed,
                       weight_, nullptr, "router");

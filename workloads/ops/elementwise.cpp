@@ -40,6 +40,8 @@ const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy, cuda::axpy};
 const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias, cuda::add_bias};
 const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad,
                                  cuda::bias_grad};
+const OpDeclaration bias_grads_op{"bias_grads", bias_grad_operands, reference::bias_grads,
+                                  cuda::bias_grads};
 const OpDeclaration cast_op{"cast", cast_operands, reference::cast, cuda::cast};
 const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward,
                                     cuda::gelu_forward};
@@ -74,6 +76,16 @@ void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::
 void bias_grad(Stream& stream, const TensorView& grad_bias, const TensorView& grad_output,
                std::string label) {
   stream.launch(make_call(bias_grad_op, std::array{grad_bias, grad_output}, {}, std::move(label)));
+}
+
+void bias_grads(Stream& stream, std::span<const BiasGradient> gradients, std::string label) {
+  OpCall call{.op = &bias_grads_op, .operands = {}, .params = {}, .label = std::move(label)};
+  call.operands.reserve(2 * gradients.size());
+  for (const auto& [grad_bias, grad_output] : gradients) {
+    call.operands.push_back({"grad_bias", Access::accumulate, grad_bias});
+    call.operands.push_back({"grad_output", Access::read, grad_output});
+  }
+  if (!gradients.empty()) stream.launch(call);
 }
 
 void cast(Stream& stream, const TensorView& destination, const TensorView& source,

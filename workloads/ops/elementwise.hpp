@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "workloads/device/stream.hpp"
@@ -17,6 +18,7 @@ extern const OpDeclaration scale_op;
 extern const OpDeclaration axpy_op;
 extern const OpDeclaration add_bias_op;
 extern const OpDeclaration bias_grad_op;
+extern const OpDeclaration bias_grads_op;
 extern const OpDeclaration cast_op;
 extern const OpDeclaration gelu_forward_op;
 extern const OpDeclaration gelu_backward_op;
@@ -43,6 +45,15 @@ void add_bias(Stream& stream, const TensorView& x, const TensorView& bias, std::
 /// type.
 void bias_grad(Stream& stream, const TensorView& grad_bias, const TensorView& grad_output,
                std::string label);
+
+/// A bias's gradient, and that of the output it was added to.
+struct BiasGradient {
+  TensorView grad_bias;
+  TensorView grad_output;
+};
+
+/// bias_grad of all `gradients`, of different biases and of one type, in one call.
+void bias_grads(Stream& stream, std::span<const BiasGradient> gradients, std::string label);
 
 /// destination = source, element by element, between floating types; rounds to nearest even.
 void cast(Stream& stream, const TensorView& destination, const TensorView& source,

@@ -23,7 +23,7 @@
 namespace cgconform::workloads {
 
 std::span<const OpDeclaration* const> op_table() {
-  static constexpr std::array<const OpDeclaration*, 74> table{
+  static constexpr auto table = std::to_array<const OpDeclaration*>({
       &gemm_op,
       &gemm_accumulate_op,
       &gemm_bias_op,
@@ -33,6 +33,7 @@ std::span<const OpDeclaration* const> op_table() {
       &axpy_op,
       &add_bias_op,
       &bias_grad_op,
+      &bias_grads_op,
       &cast_op,
       &gelu_forward_op,
       &gelu_backward_op,
@@ -98,7 +99,7 @@ std::span<const OpDeclaration* const> op_table() {
       &checksums_op,
       &compare_op,
       &compare_pairs_op,
-  };
+  });
   return table;
 }
 

@@ -66,6 +66,7 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
   const bool first_step = training && call.step == 0 && !implementation.needs_static_batches();
   gather_.begin(call.step, first_step, mode.capturing, implementation.captured());
   for (const PipelineAction& action : schedule) {
+    if (!observes_at_once()) context_.recorder.gather_copies();
     switch (action.work) {
       case PipelineWork::forward:
         forward(call, {action.microbatch, action.chunk});
@@ -78,6 +79,7 @@ void Iteration::run(const IterationCall& call, const BodyMode& mode,
         break;
     }
   }
+  if (!observes_at_once()) context_.recorder.make_copies();
   gather_.finish();
   if (!training) return;
   reduction_.finish();
@@ -93,7 +95,12 @@ bool Iteration::observes_layers() const {
   return context_.recorder.instrumented() || !implementation_->needs_static_batches();
 }
 
+bool Iteration::observes_at_once() const {
+  return context_.recorder.instrumented() || !implementation_->returns_lasting_values();
+}
+
 void Iteration::finish(const Pass& pass) {
+  if (!observes_at_once()) context_.recorder.make_copies();
   implementation_->release(pass.microbatch, {chunk(pass).first_layer, chunk(pass).layer_count()});
   in_flight_.erase(pass);
 }

@@ -59,6 +59,8 @@ class Iteration {
   void read_loss(const TensorView& loss, std::int32_t step, std::int32_t microbatch);
   /// Layer tensors are seen wherever layers are called outside graphs, and in instrumented legs.
   bool observes_layers() const;
+  /// Where what is observed does not last until its pass is finished.
+  bool observes_at_once() const;
   /// The faults of steps that are captured, or that follow a capture.
   const FaultSwitches& graph_faults() const;
   /// Nothing more happens to the micro-batch in this chunk.

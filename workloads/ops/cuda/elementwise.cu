@@ -58,15 +58,53 @@ void axpy_of(const OpCall& call, const LaunchContext& context) {
       elements<T>(call, 1));
 }
 
+constexpr int biases_a_launch = 8;
+
+/// The biases of a launch; the blocks of each come after those of the one before.
 template <typename T>
-void bias_grad_of(const OpCall& call, const LaunchContext& context) {
+struct BiasTable {
+  int biases = 0;
+  unsigned blocks = 0;
+  unsigned first_block[biases_a_launch];
+  Arithmetic<T>* grad_bias[biases_a_launch];
+  const T* grad_output[biases_a_launch];
+  std::int64_t rows[biases_a_launch];
+  std::int64_t columns[biases_a_launch];
+};
+
+template <typename T>
+__global__ void __launch_bounds__(column_warps* warp_size)
+    bias_grads_kernel(const __grid_constant__ BiasTable<T> table) {
   using A = Arithmetic<T>;
-  const T* grad_output = elements<T>(call, 1);
-  const std::int64_t columns = call.operand(0).elements();
-  add_column_sums<A>(call.operand(1).elements() / columns, columns, elements<A>(call, 0), nullptr,
-                     context, [=] __device__(std::int64_t row, std::int64_t column) {
-                       return ColumnPair<A>{widened(grad_output[row * columns + column]), A(0)};
-                     });
+  int bias = 0;
+  while (bias + 1 < table.biases && blockIdx.x >= table.first_block[bias + 1]) ++bias;
+  const T* grad_output = table.grad_output[bias];
+  const std::int64_t columns = table.columns[bias];
+  const auto grad_at = [=](std::int64_t row, std::int64_t column) {
+    return ColumnPair<A>{widened(grad_output[row * columns + column]), A(0)};
+  };
+  A* const no_second = nullptr;
+  add_sums_of_columns<column_warps>(blockIdx.x - table.first_block[bias], table.rows[bias], columns,
+                                    table.grad_bias[bias], no_second, grad_at);
+}
+
+template <typename T>
+void bias_grads_of(const OpCall& call, const LaunchContext& context) {
+  for (std::size_t next = 0; next + 1 < call.operands.size();) {
+    BiasTable<T> table;
+    for (; next + 1 < call.operands.size() && table.biases < biases_a_launch; next += 2) {
+      const int bias = table.biases++;
+      const std::int64_t columns = call.operand(next).elements();
+      table.first_block[bias] = table.blocks;
+      table.blocks += column_blocks(columns);
+      table.grad_bias[bias] = elements<Arithmetic<T>>(call, next);
+      table.grad_output[bias] = elements<T>(call, next + 1);
+      table.rows[bias] = columns == 0 ? 0 : call.operand(next + 1).elements() / columns;
+      table.columns[bias] = columns;
+    }
+    if (table.blocks == 0) continue;
+    bias_grads_kernel<<<table.blocks, column_warps * warp_size, 0, context.stream>>>(table);
+  }
 }
 
 template <typename T>
@@ -160,7 +198,11 @@ void add_in_place(const TensorView& x, const TensorView& added, const LaunchCont
 }
 
 void bias_grad(const OpCall& call, const LaunchContext& context) {
-  launch_typed(call, context, 1, CGCONFORM_FLOATING_KERNELS(bias_grad_of));
+  bias_grads(call, context);
+}
+
+void bias_grads(const OpCall& call, const LaunchContext& context) {
+  launch_typed(call, context, 1, CGCONFORM_FLOATING_KERNELS(bias_grads_of));
 }
 
 void gelu_forward(const OpCall& call, const LaunchContext& context) {

@@ -7,7 +7,7 @@
 #define CGCONFORM_FOR_EACH_CUDA_KERNEL(apply)                                                      \
   apply(gemm) apply(gemm_accumulate) apply(gemm_bias) apply(cast) apply(unscale_gradients) apply(  \
       update_loss_scale) apply(add) apply(accumulate) apply(scale) apply(axpy) apply(add_bias)     \
-      apply(bias_grad) apply(gelu_forward) apply(gelu_backward) apply(layer_norm_forward) apply(   \
+      apply(bias_grad) apply(bias_grads) apply(gelu_forward) apply(gelu_backward) apply(layer_norm_forward) apply(   \
           layer_norm_backward) apply(split_heads) apply(merge_heads) apply(causal_softmax_forward) \
           apply(causal_softmax_backward) apply(dropout_forward) apply(dropout_by_value) apply(     \
               dropout_backward) apply(fill_normal) apply(fill_uniform) apply(fill_tokens)          \

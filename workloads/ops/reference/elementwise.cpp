@@ -81,17 +81,23 @@ void add_bias(const OpCall& call) {
 }
 
 void bias_grad(const OpCall& call) {
+  bias_grads(call);
+}
+
+void bias_grads(const OpCall& call) {
   with_floating_type(call, 1, [&](auto type) {
     using T = decltype(type);
     using A = Arithmetic<T>;
-    A* grad_bias = elements<A>(call, 0);
-    const T* grad_output = elements<T>(call, 1);
-    const std::int64_t columns = call.operand(0).elements();
-    const std::int64_t rows = call.operand(1).elements() / columns;
-    for (std::int64_t column = 0; column < columns; ++column) {
-      A sum = 0;
-      for (std::int64_t row = 0; row < rows; ++row) sum += grad_output[row * columns + column];
-      grad_bias[column] += sum;
+    for (std::size_t bias = 0; bias + 1 < call.operands.size(); bias += 2) {
+      A* grad_bias = elements<A>(call, bias);
+      const T* grad_output = elements<T>(call, bias + 1);
+      const std::int64_t columns = call.operand(bias).elements();
+      const std::int64_t rows = call.operand(bias + 1).elements() / columns;
+      for (std::int64_t column = 0; column < columns; ++column) {
+        A sum = 0;
+        for (std::int64_t row = 0; row < rows; ++row) sum += grad_output[row * columns + column];
+        grad_bias[column] += sum;
+      }
     }
   });
 }

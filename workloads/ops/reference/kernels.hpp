@@ -16,6 +16,7 @@ void scale(const OpCall& call);
 void axpy(const OpCall& call);
 void add_bias(const OpCall& call);
 void bias_grad(const OpCall& call);
+void bias_grads(const OpCall& call);
 void cast(const OpCall& call);
 void gelu_forward(const OpCall& call);
 void gelu_backward(const OpCall& call);
