@@ -11,6 +11,7 @@
 
 #include "matrix/error.hpp"
 #include "workloads/allocator/caching_allocator.hpp"
+#include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::suites {
 
@@ -60,53 +61,47 @@ std::string describe(const Comparison& comparison) {
 
 }  // namespace
 
-/// Small tensors of each dtype: zeros, and twice the same zeros with a one among them.
+/// A small tensor of each dtype: a row of zeros, and twice the same row with a one in it.
 class ControlledComparator::ControlPairs {
  public:
   explicit ControlPairs(workloads::Device& device)
       : stream_(device.create_stream("comparator control")), allocator_(device.segment_source()) {}
 
-  ComparisonPair different(DType dtype) {
-    const Tensors& tensors = tensors_of(dtype);
-    return {tensors.zeros.view(), tensors.marked.view()};
+  /// Makes the tensors of these types that are not there yet; the other calls ask for them.
+  void prepare(const std::set<DType>& types) {
+    const std::size_t known = tensors_.size();
+    for (const DType dtype : types) {
+      if (!tensors_.contains(dtype)) tensors_.emplace(dtype, make(dtype));
+    }
+    if (tensors_.size() != known) stream_->synchronize();
   }
-  ComparisonPair equal(DType dtype) {
-    const Tensors& tensors = tensors_of(dtype);
-    return {tensors.marked.view(), tensors.marked_again.view()};
-  }
+  ComparisonPair different(DType dtype) const { return {row(dtype, zeros), row(dtype, marked)}; }
+  ComparisonPair equal(DType dtype) const { return {row(dtype, marked), row(dtype, marked_again)}; }
 
  private:
-  struct Tensors {
-    Buffer zeros;
-    Buffer marked;
-    Buffer marked_again;
-  };
+  enum Row : std::uint8_t { zeros, marked, marked_again, rows };
 
-  Buffer make(DType dtype, const std::vector<std::byte>& content) {
-    Buffer buffer(allocator_, *stream_, workloads::default_pool, dtype, Shape{control_elements},
-                  "comparator control");
+  Buffer make(DType dtype) {
+    const auto element = static_cast<std::size_t>(workloads::dtype_bytes(dtype));
+    std::vector<std::byte> content(element * control_elements * rows);
+    const auto one = bytes_of_one(dtype);
+    for (const Row row : {marked, marked_again}) {
+      const std::size_t at = element * (control_elements * row + control_bad_index);
+      std::copy(one.begin(), one.end(), content.begin() + static_cast<std::ptrdiff_t>(at));
+    }
+    Buffer buffer(allocator_, *stream_, workloads::default_pool, dtype,
+                  Shape{rows, control_elements}, "comparator control");
     stream_->upload(buffer.view(), content.data(), false, "comparator control");
     return buffer;
   }
 
-  const Tensors& tensors_of(DType dtype) {
-    if (const auto known = tensors_.find(dtype); known != tensors_.end()) return known->second;
-    const auto element = static_cast<std::size_t>(workloads::dtype_bytes(dtype));
-    std::vector<std::byte> content(element * control_elements);
-    Tensors tensors;
-    tensors.zeros = make(dtype, content);
-    const auto one = bytes_of_one(dtype);
-    std::copy(one.begin(), one.end(),
-              content.begin() + static_cast<std::ptrdiff_t>(element * control_bad_index));
-    tensors.marked = make(dtype, content);
-    tensors.marked_again = make(dtype, content);
-    stream_->synchronize();
-    return tensors_.emplace(dtype, std::move(tensors)).first->second;
+  workloads::TensorView row(DType dtype, Row which) const {
+    return workloads::rows_of(tensors_.at(dtype).view(), which, 1);
   }
 
   std::unique_ptr<workloads::Stream> stream_;
   workloads::CachingAllocator allocator_;
-  std::map<DType, Tensors> tensors_;
+  std::map<DType, Buffer> tensors_;
 };
 
 ControlledComparator::ControlledComparator(workloads::Device& device, TensorComparator& comparator)
@@ -119,6 +114,7 @@ std::vector<Comparison> ControlledComparator::compare(std::span<const Comparison
   if (pairs.empty()) return {};
   std::set<DType> types;
   for (const ComparisonPair& pair : pairs) types.insert(pair.expected.dtype);
+  pairs_->prepare(types);
   std::vector<ComparisonPair> batch(pairs.begin(), pairs.end());
   for (const DType dtype : types) {
     batch.push_back(pairs_->different(dtype));

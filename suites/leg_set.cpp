@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <bit>
+#include <limits>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -24,40 +25,65 @@ constexpr std::uint64_t plain_replay_seed = 1;
 constexpr std::uint64_t instrumented_replay_seed = 2;
 constexpr std::uint64_t timed_replay_seed = 3;
 
-/// Identifies an observation across legs: what, where, and the how manieth of the same.
-struct ObservationKey {
-  const Observation* observation = nullptr;
-  std::int32_t occurrence = 0;
-
-  bool operator==(const ObservationKey& other) const {
-    return occurrence == other.occurrence && observation->quantity == other.observation->quantity &&
-           observation->where == other.observation->where;
-  }
-};
-
-struct ObservationKeyHash {
-  std::size_t operator()(const ObservationKey& key) const {
-    const TensorLocation& where = key.observation->where;
-    const std::array<std::int32_t, 6> numbers{static_cast<std::int32_t>(key.observation->quantity),
-                                              where.step,
-                                              where.microbatch,
-                                              where.layer,
-                                              static_cast<std::int32_t>(where.validation),
-                                              key.occurrence};
-    return XXH3_64bits_withSeed(where.tensor.data(), where.tensor.size(),
-                                XXH3_64bits(numbers.data(), sizeof(numbers)));
-  }
-};
-
-std::vector<ObservationKey> keys_of(std::span<const Observation> observations) {
-  std::unordered_map<ObservationKey, std::int32_t, ObservationKeyHash> seen(observations.size());
-  std::vector<ObservationKey> keys;
-  keys.reserve(observations.size());
-  for (const Observation& observation : observations) {
-    keys.push_back({&observation, seen[{&observation, 0}]++});
-  }
-  return keys;
+bool same_place(const Observation& a, const Observation& b) {
+  return a.quantity == b.quantity && a.where == b.where;
 }
+
+std::uint64_t hash_of(const Observation& observation) {
+  const TensorLocation& where = observation.where;
+  const std::array<std::int32_t, 5> numbers{static_cast<std::int32_t>(observation.quantity),
+                                            where.step, where.microbatch, where.layer,
+                                            static_cast<std::int32_t>(where.validation)};
+  return XXH3_64bits_withSeed(where.tensor.data(), where.tensor.size(),
+                              XXH3_64bits(numbers.data(), sizeof(numbers)));
+}
+
+/// Finds the observations of a leg by what they show and where. Of several with the same place,
+/// each is found once, in their order.
+class ObservationIndex {
+ public:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  explicit ObservationIndex(std::span<const Observation> observations)
+      : observations_(observations),
+        firsts_(std::bit_ceil(2 * observations.size() + 1), none),
+        next_(observations.size(), none),
+        last_(observations.size(), none) {
+    for (std::size_t i = 0; i < observations.size(); ++i) {
+      std::size_t& first = first_at(observations[i]);
+      if (first == none) {
+        first = i;
+      } else {
+        next_[last_[first]] = i;
+      }
+      last_[first] = i;
+    }
+    left_ = firsts_;
+  }
+
+  /// The first that is like `observation` and was not taken yet; `none` where there is none.
+  std::size_t take(const Observation& observation) {
+    const std::size_t& first = first_at(observation);
+    std::size_t& left = left_[static_cast<std::size_t>(&first - firsts_.data())];
+    return left == none ? none : std::exchange(left, next_[left]);
+  }
+
+ private:
+  /// The place in the table where the first observation like `observation` stands, or could.
+  std::size_t& first_at(const Observation& observation) {
+    std::size_t at = hash_of(observation) & (firsts_.size() - 1);
+    while (firsts_[at] != none && !same_place(observations_[firsts_[at]], observation)) {
+      at = (at + 1) & (firsts_.size() - 1);
+    }
+    return firsts_[at];
+  }
+
+  std::span<const Observation> observations_;
+  std::vector<std::size_t> firsts_;  ///< a hash table, open addressing
+  std::vector<std::size_t> left_;    ///< by place in the table: the first not taken yet
+  std::vector<std::size_t> next_;    ///< by observation: the next with the same place
+  std::vector<std::size_t> last_;    ///< by first observation: the last with the same place
+};
 
 /// Quantities that exist inside a graph only, out of reach without instrumentation.
 bool may_be_inside_graph(ObservedQuantity quantity) {
@@ -206,52 +232,49 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
 
   const auto& expected_observations = record(expected).observations;
   const auto& actual_observations = record(actual).observations;
-  const auto expected_keys = keys_of(expected_observations);
-  const auto actual_keys = keys_of(actual_observations);
-  std::unordered_map<ObservationKey, std::size_t, ObservationKeyHash> actual_index(
-      actual_keys.size());
-  for (std::size_t i = 0; i < actual_keys.size(); ++i) actual_index.emplace(actual_keys[i], i);
-
+  ObservationIndex actual_index(actual_observations);
   const bool sees_inside_graphs = actual.kind == LegKind::eager || actual.instrumented;
   LegDifference difference;
   // Types with tolerances of their own are batches of their own.
   const bool close_is_enough = order_changing_reason(cell_) != nullptr;
-  std::map<workloads::DType, std::vector<std::pair<std::size_t, ComparisonPair>>> batches;
-  std::vector<bool> matched(actual_keys.size(), false);
-  for (std::size_t i = 0; i < expected_keys.size(); ++i) {
-    const Observation& observation = expected_observations[i];
-    ObservationOutcome outcome{.quantity = observation.quantity, .where = observation.where};
-    const auto found = actual_index.find(expected_keys[i]);
-    if (found == actual_index.end()) {
-      if (!sees_inside_graphs && may_be_inside_graph(observation.quantity)) continue;
-      if (may_be_in_one_leg_only(observation.quantity)) continue;
-      outcome.missing_in_actual = true;
-    } else {
-      matched[found->second] = true;
-      const workloads::Snapshot& expected_snapshot = observation.snapshot;
-      const workloads::Snapshot& actual_snapshot = actual_observations[found->second].snapshot;
-      batches[close_is_enough ? expected_snapshot.view().dtype : workloads::DType{}].emplace_back(
-          difference.outcomes.size(),
-          ComparisonPair{expected_snapshot.view(), actual_snapshot.view(),
-                         expected_snapshot.whole(), actual_snapshot.whole()});
-    }
-    difference.outcomes.push_back(std::move(outcome));
+  struct Batch {
+    std::vector<std::size_t> outcomes;
+    std::vector<ComparisonPair> pairs;
+  };
+  std::map<workloads::DType, Batch> batches;
+  std::vector<bool> matched(actual_observations.size(), false);
+  difference.outcomes.reserve(expected_observations.size());
+  for (const Observation& observation : expected_observations) {
+    const std::size_t found = actual_index.take(observation);
+    const bool missing = found == ObservationIndex::none;
+    if (missing && !sees_inside_graphs && may_be_inside_graph(observation.quantity)) continue;
+    if (missing && may_be_in_one_leg_only(observation.quantity)) continue;
+    ObservationOutcome& outcome = difference.outcomes.emplace_back();
+    outcome.quantity = observation.quantity;
+    outcome.where = observation.where;
+    outcome.missing_in_actual = missing;
+    if (missing) continue;
+    matched[found] = true;
+    const workloads::Snapshot& expected_snapshot = observation.snapshot;
+    const workloads::Snapshot& actual_snapshot = actual_observations[found].snapshot;
+    Batch& batch =
+        batches[close_is_enough ? expected_snapshot.view().dtype : workloads::DType{}];
+    batch.outcomes.push_back(difference.outcomes.size() - 1);
+    batch.pairs.push_back({expected_snapshot.view(), actual_snapshot.view(),
+                           expected_snapshot.whole(), actual_snapshot.whole()});
   }
-  for (std::size_t i = 0; i < actual_keys.size(); ++i) {
+  for (std::size_t i = 0; i < actual_observations.size(); ++i) {
     if (matched[i] || may_be_in_one_leg_only(actual_observations[i].quantity)) continue;
     difference.outcomes.push_back({.quantity = actual_observations[i].quantity,
                                    .where = actual_observations[i].where,
                                    .missing_in_expected = true});
   }
 
-  for (const auto& [dtype, indexed_pairs] : batches) {
-    std::vector<ComparisonPair> pairs;
-    pairs.reserve(indexed_pairs.size());
-    for (const auto& [index, pair] : indexed_pairs) pairs.push_back(pair);
+  for (const auto& [dtype, batch] : batches) {
     const auto comparisons =
-        comparator_.compare(pairs, close_is_enough ? tolerance_of(dtype) : Tolerance{});
+        comparator_.compare(batch.pairs, close_is_enough ? tolerance_of(dtype) : Tolerance{});
     for (std::size_t i = 0; i < comparisons.size(); ++i) {
-      difference.outcomes[indexed_pairs[i].first].comparison = comparisons[i];
+      difference.outcomes[batch.outcomes[i]].comparison = comparisons[i];
     }
   }
   return differences_.emplace(key, std::move(difference)).first->second;
