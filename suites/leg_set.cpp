@@ -257,8 +257,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
     matched[found] = true;
     const workloads::Snapshot& expected_snapshot = observation.snapshot;
     const workloads::Snapshot& actual_snapshot = actual_observations[found].snapshot;
-    Batch& batch =
-        batches[close_is_enough ? expected_snapshot.view().dtype : workloads::DType{}];
+    Batch& batch = batches[close_is_enough ? expected_snapshot.view().dtype : workloads::DType{}];
     batch.outcomes.push_back(difference.outcomes.size() - 1);
     batch.pairs.push_back({expected_snapshot.view(), actual_snapshot.view(),
                            expected_snapshot.whole(), actual_snapshot.whole()});

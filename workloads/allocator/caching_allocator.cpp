@@ -44,19 +44,19 @@ class CachingAllocator::Impl {
     pools_.erase(id);
   }
 
-  Block allocate(std::int64_t bytes, Stream& stream, PoolId id, const std::string& label) {
+  Block allocate(std::int64_t bytes, Stream& stream, PoolId id, std::string&& label) {
     if (bytes < 0) throw InternalError(fmt::format("'{}' asks for {} bytes", label, bytes));
     MemoryPool& from = pool(id);
     // Empty tensors get an address of their own, too.
     const std::int64_t size = std::max<std::int64_t>(bytes, 1);
-    auto block = from.take(size, stream, next_generation_, label);
+    auto block = from.take(size, stream, next_generation_, std::move(label));
     if (!block) {
       ledger_.add(id, grow(from, size, label));
-      block = from.take(size, stream, next_generation_, label);
+      block = from.take(size, stream, next_generation_, std::move(label));
     }
     if (!block) throw InternalError(fmt::format("a new segment has no room for '{}'", label));
     ++next_generation_;
-    return *block;
+    return *std::move(block);
   }
 
   void free(const Block& block, Stream& stream) {
@@ -183,9 +183,8 @@ void CachingAllocator::destroy_pool(PoolId pool) {
   impl_->destroy_pool(pool);
 }
 Block CachingAllocator::allocate(std::int64_t bytes, Stream& stream, PoolId pool,
-                                 // NOLINTNEXTLINE(performance-unnecessary-value-param): a sink
                                  std::string label) {
-  return impl_->allocate(bytes, stream, pool, label);
+  return impl_->allocate(bytes, stream, pool, std::move(label));
 }
 void CachingAllocator::free(const Block& block, Stream& stream) {
   impl_->free(block, stream);

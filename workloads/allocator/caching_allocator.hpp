@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workloads/allocator/segment_source.hpp"
@@ -42,7 +43,7 @@ struct AddressRecord {
   AddressState state = AddressState::unknown;
   std::uint64_t generation = 0;
   PoolId pool = default_pool;
-  std::string label;
+  std::string_view label;  ///< until the allocator is called again
 };
 
 /// A caching allocator with stream-ordered reuse and private graph pools, as PyTorch's. Blocks

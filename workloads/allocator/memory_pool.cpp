@@ -1,6 +1,7 @@
 #include "workloads/allocator/memory_pool.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,17 +61,23 @@ std::optional<Slot> MemoryPool::place(const CarvedSegment& segment, std::int64_t
   return slot;
 }
 
-Block MemoryPool::make_block(const CarvedSegment& segment, const Slot& slot) const {
+Block MemoryPool::describe(const CarvedSegment& segment, const Slot& slot) const {
   return {.data = segment.payload(slot),
           .bytes = slot.bytes,
           .capacity = slot.stride,
           .pool = id_,
           .generation = slot.generation,
-          .label = slot.label};
+          .label = {}};
+}
+
+Block MemoryPool::make_block(const CarvedSegment& segment, const Slot& slot) const {
+  Block block = describe(segment, slot);
+  block.label = slot.label;
+  return block;
 }
 
 Block MemoryPool::activate(CarvedSegment& segment, std::size_t index, std::uint64_t generation,
-                           const std::string& label) {
+                           std::string&& label) {
   Slot& slot = segment.slots[index];
   slot.live = true;
   slot.generation = generation;
@@ -80,11 +87,13 @@ Block MemoryPool::activate(CarvedSegment& segment, std::size_t index, std::uint6
   ++statistics_.allocations;
   statistics_.active_bytes += slot.bytes;
   statistics_.peak_active_bytes = std::max(statistics_.peak_active_bytes, statistics_.active_bytes);
-  return make_block(segment, slot);
+  Block block = describe(segment, slot);
+  block.label = std::move(label);
+  return block;
 }
 
 std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::uint64_t generation,
-                                      const std::string& label) {
+                                      std::string&& label) {
   if (const auto found = free_.find(bytes); found != free_.end()) {
     auto& candidates = found->second;
     // The last freed block is the one most likely in the cache.
@@ -96,23 +105,23 @@ std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::u
       CarvedSegment& segment = *candidate.segment;
       const std::size_t slot = candidate.index;
       candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(index));
-      return activate(segment, slot, generation, label);
+      return activate(segment, slot, generation, std::move(label));
     }
   }
   for (const auto& segment : segments_) {
-    if (auto block = carve(*segment, bytes, stream, generation, label)) return block;
+    if (auto block = carve(*segment, bytes, stream, generation, std::move(label))) return block;
   }
   // Graph pools keep every place: a captured graph may use it at its next replay.
   if (id_ != default_pool) return std::nullopt;
   for (const auto& segment : segments_) {
     if (segment->segment.bytes < stride(bytes) || !recycle(*segment, stream)) continue;
-    return carve(*segment, bytes, stream, generation, label);
+    return carve(*segment, bytes, stream, generation, std::move(label));
   }
   return std::nullopt;
 }
 
 std::optional<Block> MemoryPool::carve(CarvedSegment& segment, std::int64_t bytes, Stream& stream,
-                                       std::uint64_t generation, const std::string& label) {
+                                       std::uint64_t generation, std::string&& label) {
   const std::optional<Slot> placed = place(segment, bytes);
   if (!placed) return std::nullopt;
   const Slot& slot = *placed;
@@ -123,7 +132,7 @@ std::optional<Block> MemoryPool::carve(CarvedSegment& segment, std::int64_t byte
     source_.mark(payload - slot.front, slot.front, guard_pattern, stream);
     source_.mark(payload + bytes, slot.stride - slot.front - bytes, guard_pattern, stream);
   }
-  return activate(segment, segment.slots.size() - 1, generation, label);
+  return activate(segment, segment.slots.size() - 1, generation, std::move(label));
 }
 
 bool MemoryPool::recycle(CarvedSegment& segment, const Stream& stream) {

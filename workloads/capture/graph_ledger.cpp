@@ -1,6 +1,7 @@
 #include "workloads/capture/graph_ledger.hpp"
 
 #include <algorithm>
+#include <memory_resource>
 #include <unordered_set>
 #include <utility>
 
@@ -38,7 +39,8 @@ class RangeSet {
 
  private:
   std::vector<Range> ranges_;
-  std::unordered_set<const std::byte*> begins_;
+  std::pmr::monotonic_buffer_resource memory_;
+  std::pmr::unordered_set<const std::byte*> begins_{&memory_};
 };
 
 }  // namespace
@@ -56,7 +58,8 @@ void GraphLedger::enter(std::int32_t index, std::span<const TensorView> inputs) 
   audit_edges(index);
   audit_unwritten_reads(index, inputs);
   Entry entry{index, {}};
-  std::unordered_set<const void*> seen;
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_set<const void*> seen(&memory);
   const std::vector<GraphNode>& nodes =
       context_.record.graphs.at(static_cast<std::size_t>(index)).nodes;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
@@ -216,7 +219,7 @@ void GraphLedger::report(const Expected& expected, std::int32_t graph, std::int3
        .state = now.state,
        .captured_generation = expected.at_capture.generation,
        .current_generation = now.generation,
-       .label = now.label,
+       .label = std::string(now.label),
        .reason = std::move(reason)});
 }
 

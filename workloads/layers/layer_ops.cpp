@@ -29,7 +29,9 @@ Buffer make_buffer(LayerContext& context, DType dtype, const Shape& shape, std::
 }
 
 std::string op_label(const LayerContext& context, std::string_view name) {
-  std::string label = context.label;
+  std::string label;
+  label.reserve(context.label.size() + 1 + name.size());
+  label += context.label;
   label += ' ';
   label += name;
   return label;

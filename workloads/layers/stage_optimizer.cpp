@@ -122,7 +122,7 @@ class ChunkOptimizer : public StageOptimizer {
   void take_learning_rate(Stream& stream, std::int32_t step) final {
     learning_rate_->take(stream, step);
   }
-  std::vector<std::pair<std::string, TensorView>> state() const final { return state_; }
+  const std::vector<std::pair<std::string, TensorView>>& state() const final { return state_; }
   std::vector<TensorView> state_chunks() const final { return state_chunks_; }
   TensorView loss_scale() const final { return scaler_ ? scaler_->loss_scale() : TensorView{}; }
 

@@ -67,13 +67,13 @@ void add_elementwise_cases(OperandMaker& make, std::vector<OpCase>& cases) {
   cases.push_back({&bias_grad_op,
                    {make.wide_numbers({make.width()}), make.numbers(shape)},
                    [](Stream& s, Views v) { bias_grad(s, v[0], v[1], "case"); }});
-  cases.push_back({&bias_grads_op,
-                   {make.wide_numbers({make.width()}), make.numbers(shape),
-                    make.wide_numbers({7}), make.numbers({6, 7})},
-                   [](Stream& s, Views v) {
-                     bias_grads(s, std::array{BiasGradient{v[0], v[1]}, BiasGradient{v[2], v[3]}},
-                                "case");
-                   }});
+  cases.push_back(
+      {&bias_grads_op,
+       {make.wide_numbers({make.width()}), make.numbers(shape), make.wide_numbers({7}),
+        make.numbers({6, 7})},
+       [](Stream& s, Views v) {
+         bias_grads(s, std::array{BiasGradient{v[0], v[1]}, BiasGradient{v[2], v[3]}}, "case");
+       }});
   cases.push_back({&cast_op,
                    {make.wide_numbers(shape), make.numbers(shape)},
                    [](Stream& s, Views v) { cast(s, v[0], v[1], "case"); }});

@@ -130,6 +130,7 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
   const std::unique_ptr<Event> consumed = context_.device().create_event();
   main.record(*consumed);
   loader.wait(*consumed);
+  std::vector<CopyPair> refreshed;
   const auto use = call.mode == IterationMode::training ? BatchUse::training : BatchUse::validation;
   for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
     const Key key{call.mode, microbatch};
@@ -140,11 +141,12 @@ void BatchSlots::load(const IterationCall& call, std::int32_t microbatches,
     for (const Part which : parts_) {
       const TensorView& view = part(source, which).view();
       loader.upload(view, stage(host, which).data(), true, std::string("load ") + part_name(which));
-      if (in_slots) refresh(call, microbatch, which, host, replays);
+      if (in_slots) refresh(call, microbatch, which, host, replays, refreshed);
     }
     const bool partial = call.partial && microbatch + 1 == microbatches;
     batches_[key] = device_batch(in_slots ? slots_[key] : source, host, partial);
   }
+  copies(loader, refreshed, "refresh batch");
   const std::unique_ptr<Event> loaded = context_.device().create_event();
   loader.record(*loaded);
   main.wait(*loaded);
@@ -183,7 +185,8 @@ DeviceBatch BatchSlots::device_batch(const Tensors& tensors, const HostBatch& ho
 }
 
 void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Part which,
-                         const HostBatch& batch, std::uint64_t replays) {
+                         const HostBatch& batch, std::uint64_t replays,
+                         std::vector<CopyPair>& copies) {
   const Key key{call.mode, microbatch};
   const TensorView& source = part(sources_[key], which).view();
   const TensorView& slot = part(slots_[key], which).view();
@@ -196,24 +199,24 @@ void BatchSlots::refresh(const IterationCall& call, std::int32_t microbatch, Par
   if (which == Part::cu_seqlens) {
     if (replays >= 1 && context_.fault(Fault::f01e_sequence_borders_not_refreshed)) return;
   } else if (holds_rows && context_.fault(Fault::f01c_stale_padding_rows)) {
-    copy_valid_rows(slot, source, batch);
+    copy_valid_rows(slot, source, batch, copies);
     return;
   }
   if (holds_rows && context_.fault(Fault::f01f_missing_sequences_not_cleared)) {
     const std::int64_t rows = batch.sequences * loader_.shape().length;
-    context_.memory.loader->copy(rows_of(slot, 0, rows), rows_of(source, 0, rows), "refresh rows");
+    copies.push_back({rows_of(slot, 0, rows), rows_of(source, 0, rows)});
     return;
   }
-  context_.memory.loader->copy(slot, source, std::string("refresh ") + part_name(which));
+  copies.push_back({slot, source});
 }
 
 void BatchSlots::copy_valid_rows(const TensorView& slot, const TensorView& source,
-                                 const HostBatch& batch) {
+                                 const HostBatch& batch, std::vector<CopyPair>& copies) const {
   const BatchShape& shape = loader_.shape();
   for (std::int64_t sequence = 0; sequence < shape.sequences; ++sequence) {
     const std::int64_t first = sequence * shape.length;
-    context_.memory.loader->copy(rows_of(slot, first, batch.valid_length),
-                                 rows_of(source, first, batch.valid_length), "refresh rows");
+    copies.push_back(
+        {rows_of(slot, first, batch.valid_length), rows_of(source, first, batch.valid_length)});
   }
 }
 

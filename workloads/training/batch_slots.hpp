@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "workloads/capture/capture_implementation.hpp"
+#include "workloads/ops/verification.hpp"
 #include "workloads/training/data_loader.hpp"
 #include "workloads/training/leg_context.hpp"
 
@@ -65,9 +66,11 @@ class BatchSlots {
   const std::vector<std::byte>& stage(const HostBatch& batch, Part which);
   /// What the iteration reads; of a partial micro-batch the rows of the sequences that are there.
   DeviceBatch device_batch(const Tensors& tensors, const HostBatch& host, bool partial) const;
+  /// Adds the copies that bring the part into its static slot.
   void refresh(const IterationCall& call, std::int32_t microbatch, Part which,
-               const HostBatch& batch, std::uint64_t replays);
-  void copy_valid_rows(const TensorView& slot, const TensorView& source, const HostBatch& batch);
+               const HostBatch& batch, std::uint64_t replays, std::vector<CopyPair>& copies);
+  void copy_valid_rows(const TensorView& slot, const TensorView& source, const HostBatch& batch,
+                       std::vector<CopyPair>& copies) const;
   void overwrite_staging(const IterationCall& call, std::int32_t microbatch);
 
   LegContext& context_;

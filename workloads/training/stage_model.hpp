@@ -92,7 +92,7 @@ class StageOptimizer {
   virtual void stage_learning_rate(Stream& stream, std::int32_t step) = 0;
   virtual void take_learning_rate(Stream& stream, std::int32_t step) = 0;
   /// State tensors by name: the scalars, and those that lie in `state_chunks`, in their order.
-  virtual std::vector<std::pair<std::string, TensorView>> state() const = 0;
+  virtual const std::vector<std::pair<std::string, TensorView>>& state() const = 0;
   /// Memory that holds the state tensors of many parameters.
   virtual std::vector<TensorView> state_chunks() const = 0;
   /// What the loss's gradient has to be multiplied by, a scalar in device memory; invalid where

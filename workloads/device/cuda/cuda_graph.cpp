@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory_resource>
 #include <string>
 #include <unordered_map>
 
@@ -121,7 +122,8 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
       record_(std::move(record)),
       graph_(std::move(graph)) {
   const std::vector<cudaGraphNode_t> handles = node_handles(graph_.get());
-  std::unordered_map<cudaGraphNode_t, std::int32_t> index_of(handles.size());
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_map<cudaGraphNode_t, std::int32_t> index_of(handles.size(), &memory);
   nodes_.reserve(record_->calls.size());
   for (const CapturedCall& call : record_->calls) {
     for (std::size_t made = call.first_node; made < call.end_node; ++made) {

@@ -91,7 +91,8 @@ class Description {
   Description(const GemmParams& params, const Types& types, GemmEpilogue epilogue)
       : text_(fmt::format("{} of [{}, {}] by [{}, {}], cudaDataType {} and {} to {}", params.batch,
                           params.m, params.k, params.k, params.n, static_cast<int>(types.a),
-                          static_cast<int>(types.b), static_cast<int>(types.result))) {
+                          static_cast<int>(types.b), static_cast<int>(types.result))),
+        operations_(2.0 * params.batch * params.m * params.n * params.k) {
     check_blas(cublasLtMatmulDescCreate(&operation_, types.compute(), types.scale()),
                "cublasLtMatmulDescCreate");
     const cublasOperation_t first = params.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -125,6 +126,8 @@ class Description {
     set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
   }
 
+  /// True where a launch costs as much as the product.
+  bool is_small() const { return operations_ <= small_product; }
   /// The product in words, for a reader of an error.
   const std::string& text() const { return text_; }
   cublasLtMatmulDesc_t operation() const { return operation_; }
@@ -152,7 +155,10 @@ class Description {
     return made;
   }
 
+  static constexpr double small_product = 64.0 * 1024.0 * 1024.0;
+
   std::string text_;
+  double operations_;
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr;
   cublasLtMatrixLayout_t b_ = nullptr;
@@ -168,9 +174,11 @@ std::optional<cublasLtMatmulAlgo_t> choose(cublasLtHandle_t handle, const Descri
     cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes);
-  // Partial sums are combined in a fixed order and in the type that is computed in.
+  // Partial sums are combined in a fixed order and in the type that is computed in. A small product
+  // has none: combining them takes a launch, which costs more than it saves.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      static_cast<std::uint32_t>(description.is_small() ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                                        : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {

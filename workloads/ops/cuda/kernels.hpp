@@ -7,16 +7,16 @@
 #define CGCONFORM_FOR_EACH_CUDA_KERNEL(apply)                                                      \
   apply(gemm) apply(gemm_accumulate) apply(gemm_bias) apply(cast) apply(unscale_gradients) apply(  \
       update_loss_scale) apply(add) apply(accumulate) apply(scale) apply(axpy) apply(add_bias)     \
-      apply(bias_grad) apply(bias_grads) apply(gelu_forward) apply(gelu_backward) apply(layer_norm_forward) apply(   \
-          layer_norm_backward) apply(split_heads) apply(merge_heads) apply(causal_softmax_forward) \
-          apply(causal_softmax_backward) apply(dropout_forward) apply(dropout_by_value) apply(     \
-              dropout_backward) apply(fill_normal) apply(fill_uniform) apply(fill_tokens)          \
-              apply(poison) apply(embedding_forward) apply(embedding_backward) apply(              \
-                  cross_entropy_forward) apply(cross_entropy_backward) apply(sgd_step)             \
-                  apply(adam_step) apply(advance_step) apply(top_k_router_forward) apply(          \
-                      top_k_router_backward) apply(count_load) apply(load_balancing_loss)          \
-                      apply(load_gradient) apply(jitter_forward) apply(multiply) apply(            \
-                          assign_slots) apply(dispatch_rows) apply(combine_rows)                   \
+      apply(bias_grad) apply(bias_grads) apply(gelu_forward) apply(gelu_backward) apply(           \
+          layer_norm_forward) apply(layer_norm_backward) apply(split_heads) apply(merge_heads)     \
+          apply(causal_softmax_forward) apply(causal_softmax_backward) apply(                      \
+              dropout_forward) apply(dropout_by_value) apply(dropout_backward) apply(fill_normal)  \
+              apply(fill_uniform) apply(fill_tokens) apply(poison) apply(embedding_forward) apply( \
+                  embedding_backward) apply(cross_entropy_forward) apply(cross_entropy_backward)   \
+                  apply(sgd_step) apply(adam_step) apply(advance_step) apply(                      \
+                      top_k_router_forward) apply(top_k_router_backward) apply(count_load)         \
+                      apply(load_balancing_loss) apply(load_gradient) apply(jitter_forward) apply( \
+                          multiply) apply(assign_slots) apply(dispatch_rows) apply(combine_rows)   \
                           apply(combine_weights_backward) apply(checksum) apply(compare) apply(    \
                               causal_convolution_forward) apply(causal_convolution_backward)       \
                               apply(selective_scan_forward) apply(selective_scan_backward) apply(  \
