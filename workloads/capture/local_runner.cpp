@@ -8,6 +8,7 @@
 #include "matrix/error.hpp"
 #include "workloads/capture/eager_layers.hpp"
 #include "workloads/capture/static_input.hpp"
+#include "workloads/ops/verification.hpp"
 
 namespace cgconform::workloads {
 namespace {
@@ -51,22 +52,24 @@ class StateKeeper {
   StateKeeper(LegContext& context, const Layer& layer) : context_(context) {
     keep(context.rng.states);
     for (const TensorView& grads : gradient_stretches(context.allocator(), layer)) keep(grads);
-    if (context.fault(Fault::f12e_scaling_kept_over_warmup)) return;
-    for (const TensorView& state : context.model_state) keep(state);
+    if (!context.fault(Fault::f12e_scaling_kept_over_warmup)) {
+      for (const TensorView& state : context.model_state) keep(state);
+    }
+    std::vector<CopyPair> pairs;
+    for (const auto& [tensor, copy] : kept_) pairs.push_back({copy.view(), tensor});
+    copies(context.stream(), pairs, "keep over warm-up");
   }
 
   void restore() {
-    for (const auto& [tensor, copy] : kept_) {
-      context_.stream().copy(tensor, copy.view(), "restore after warm-up");
-    }
+    std::vector<CopyPair> pairs;
+    for (const auto& [tensor, copy] : kept_) pairs.push_back({tensor, copy.view()});
+    copies(context_.stream(), pairs, "restore after warm-up");
   }
 
  private:
   void keep(const TensorView& tensor) {
-    Buffer copy(context_.allocator(), context_.stream(), default_pool, tensor.dtype, tensor.shape,
-                "kept over warm-up");
-    context_.stream().copy(copy.view(), tensor, "keep over warm-up");
-    kept_.emplace_back(tensor, std::move(copy));
+    kept_.emplace_back(tensor, Buffer(context_.allocator(), context_.stream(), default_pool,
+                                      tensor.dtype, tensor.shape, "kept over warm-up"));
   }
 
   LegContext& context_;
