@@ -334,6 +334,10 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   line.options.isolation = chosen("--isolation", raw.isolation, isolation_choices);
   line.options.share_legs = chosen("--share-legs", raw.share_legs, switch_choices);
   line.options.cell_deadline = time_from("--timeout", raw.timeout);
+  // A phase's deadline grows under a wrapper; the whole cell's must not come before it.
+  if (app.count("--timeout") == 0) {
+    line.options.cell_deadline *= std::llround(wrapped_deadline_scale(line.options.wrap));
+  }
   if (app.count("--list") > 0) {
     line.action = raw.list.empty() ? Action::list : chosen("--list", raw.list, list_choices);
   } else if (raw.dry_run) {
