@@ -191,17 +191,17 @@ void print_phases(const PhaseSums& sums, int cells) {
 class PeerCells {
  public:
   PeerCells(Device& device, bool full_iteration)
-      : device_(device),
+      : device_(&device),
         cell_(peer_cell(full_iteration)),
         comparator_(suites::create_device_comparator(device)) {}
 
   /// Runs the legs afresh, or takes the eager one from `shared` where it is given.
   void run_one(suites::SharedLegs* shared) {
-    suites::ControlledComparator controlled(device_, *comparator_);
+    suites::ControlledComparator controlled(*device_, *comparator_);
     suites::LegSet legs(cell_, controlled);
     const suites::LegOwner owner{.cell = fmt::format("cell {}", cells_++), .seed = 1};
     for (const auto& request : {suites::eager_leg(), suites::graph_leg()}) {
-      const auto run_leg = [&] { return run(device_, cell_, request); };
+      const auto run_leg = [&] { return run(*device_, cell_, request); };
       suites::SourcedLeg leg = shared == nullptr ? suites::SourcedLeg(run_leg())
                                                  : shared->take(owner, cell_, request, run_leg);
       if (leg.from.empty()) add_timings(suites::leg_name(request), *leg.record, phases);
@@ -224,32 +224,77 @@ class PeerCells {
   std::uint64_t launches = 0;
   std::uint64_t compared = 0;
   int eager_legs_run = 0;
+  double seconds = 0.0;  ///< a cell
 
  private:
-  Device& device_;
+  Device* device_;
   matrix::Cell cell_;
   std::unique_ptr<suites::TensorComparator> comparator_;
   int cells_ = 0;
 };
 
-/// Prints cells a second with everything run afresh, or with the eager leg shared between cells.
-void print_cell_rate(Device& device, bool full_iteration, bool shares) {
-  constexpr int repeats = 60;
-  constexpr std::int64_t shared_bytes = std::int64_t{1} << 30;
-  PeerCells(device, full_iteration).run_one(nullptr);  // warms up
-  PeerCells cells(device, full_iteration);
-  suites::SharedLegs shared(device, shared_bytes);
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) cells.run_one(shares ? &shared : nullptr);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  fmt::print(
-      "cells a second, {}, {}: {:.1f} ({} eager legs for {} cells, {} launches a step in them, "
-      "observation included; {} tensors compared)\n",
-      full_iteration ? "full iteration" : "graph a layer",
-      shares ? "legs shared between cells" : "nothing shared", repeats / spent.count(),
-      cells.eager_legs_run, repeats, cells.launches_a_step(), cells.compared);
-  fmt::print("  {:.2f} ms a cell, of which:\n", 1e3 * spent.count() / repeats);
-  print_phases(cells.phases, repeats);
+/// How fast cells run with everything run afresh, or with the eager leg shared between cells.
+class CellRate {
+ public:
+  CellRate(Device& device, bool full_iteration, bool shares)
+      : device_(device), full_iteration_(full_iteration), shares_(shares) {}
+
+  /// Times so many cells after one that is not timed.
+  void run_round() {
+    constexpr std::int64_t shared_bytes = std::int64_t{1} << 30;
+    PeerCells(device_, full_iteration_).run_one(nullptr);
+    suites::SharedLegs shared(device_, shared_bytes);
+    PeerCells& cells = rounds_.emplace_back(device_, full_iteration_);
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < cells_a_round; ++i) cells.run_one(shares_ ? &shared : nullptr);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    cells.seconds = spent.count() / cells_a_round;
+  }
+  void forget_rounds() { rounds_.clear(); }
+
+  /// Prints the median of the rounds.
+  void print() {
+    const auto median = rounds_.begin() + static_cast<std::ptrdiff_t>(rounds_.size() / 2);
+    const auto quicker = [](const PeerCells& a, const PeerCells& b) {
+      return a.seconds < b.seconds;
+    };
+    std::nth_element(rounds_.begin(), median, rounds_.end(), quicker);
+    const PeerCells& cells = *median;
+    fmt::print(
+        "cells a second, {}, {}: {:.1f} ({} eager legs for {} cells, {} launches a step in them, "
+        "observation included; {} tensors compared)\n",
+        full_iteration_ ? "full iteration" : "graph a layer",
+        shares_ ? "legs shared between cells" : "nothing shared", 1.0 / cells.seconds,
+        cells.eager_legs_run, cells_a_round, cells.launches_a_step(), cells.compared);
+    fmt::print("  {:.2f} ms a cell, of which:\n", 1e3 * cells.seconds);
+    print_phases(cells.phases, cells_a_round);
+  }
+
+ private:
+  static constexpr int cells_a_round = 50;
+
+  Device& device_;
+  bool full_iteration_;
+  bool shares_;
+  std::vector<PeerCells> rounds_;
+};
+
+/// The rounds take turns, so that a slow while of the machine does not become a rate.
+void print_cell_rates(Device& device) {
+  constexpr int rounds = 5;
+  std::vector<CellRate> rates;
+  for (const bool shares : {false, true}) {
+    for (const bool full_iteration : {false, true}) {
+      rates.emplace_back(device, full_iteration, shares);
+    }
+  }
+  // The first round lets clocks rise and memory be held, which the peer's longer run does anyway.
+  for (CellRate& rate : rates) rate.run_round();
+  for (CellRate& rate : rates) rate.forget_rounds();
+  for (int round = 0; round < rounds; ++round) {
+    for (CellRate& rate : rates) rate.run_round();
+  }
+  for (CellRate& rate : rates) rate.print();
 }
 
 void print_layer_rate(Device& device, matrix::ParamsDtype dtype, DType type) {
@@ -292,13 +337,7 @@ int run_all(const std::vector<std::string_view>& parts) {
     print_layer_rate(*device, matrix::ParamsDtype::fp16, DType::fp16);
   }
   if (wanted("launch")) print_launch_cost(*device);
-  if (wanted("cells")) {
-    for (const bool shares : {false, true}) {
-      for (const bool full_iteration : {false, true}) {
-        print_cell_rate(*device, full_iteration, shares);
-      }
-    }
-  }
+  if (wanted("cells")) print_cell_rates(*device);
   return 0;
 }
 

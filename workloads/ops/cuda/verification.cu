@@ -317,7 +317,8 @@ __global__ void checksums_kernel(const __grid_constant__ SourceTable table) {
     }
     sum += mix(word ^ mix(static_cast<std::uint64_t>(index + 1)));
   }
-  add_to(table.cells + share.tensor, sum);
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) add_to(table.cells + share.tensor, sum);
 }
 
 }  // namespace
