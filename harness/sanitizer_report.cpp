@@ -16,6 +16,7 @@ constexpr std::string_view line_mark = "=========";
 constexpr std::string_view indent = "    ";
 constexpr std::string_view own_kernels = "cgconform::";
 constexpr std::string_view internal_error = "Internal Sanitizer Error";
+constexpr std::string_view not_printed = "not printed";
 
 /// Lines that stand where an error may begin and are none.
 constexpr std::array<std::string_view, 8> headings{
@@ -130,8 +131,10 @@ std::string describe(const SanitizerFinding& finding) {
 
 SanitizerReport parse_sanitizer_report(std::string_view text) {
   SanitizerReport report;
-  std::vector<SanitizerFinding> all;
-  bool open = false;
+  std::optional<SanitizerFinding> open;
+  const auto close = [&] {
+    if (open) keep(*std::exchange(open, std::nullopt), report.findings);
+  };
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);
@@ -141,20 +144,23 @@ SanitizerReport parse_sanitizer_report(std::string_view text) {
     if (line.starts_with(' ')) line.remove_prefix(1);
     const std::string_view content = trimmed(line);
     if (line.starts_with(indent)) {
-      if (open) add_detail(content, all.back());
+      if (open) add_detail(content, *open);
       continue;
     }
-    open = false;
+    close();
     if (const auto errors = summary_errors(content)) {
-      report.errors = errors;
+      if (content.find(not_printed) == std::string_view::npos) {
+        report.errors = errors;
+      } else {
+        report.unprinted += *errors;
+      }
     } else if (content.starts_with(internal_error)) {
       if (report.internal_error.empty()) report.internal_error = content;
     } else if (begins_finding(content)) {
-      all.push_back(new_finding(content));
-      open = true;
+      open = new_finding(content);
     }
   }
-  for (SanitizerFinding& finding : all) keep(std::move(finding), report.findings);
+  close();
   return report;
 }
 
@@ -199,6 +205,12 @@ suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::s
     result.verdict = Verdict::fail_suite;
     result.detail = fmt::format(
         "{}: the log has no summary, so the worker did not run under it to its end", tool);
+  } else if (report.unprinted > 0) {
+    result.verdict = Verdict::inconclusive_env;
+    result.detail = fmt::format(
+        "{}: {} errors were not printed, and some of them may be this program's; wrap a smaller "
+        "cell",
+        tool, report.unprinted);
   } else {
     result.detail = fmt::format("{}: no error in this program's kernels", tool);
     if (of_libraries > 0) {

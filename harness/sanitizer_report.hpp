@@ -25,6 +25,8 @@ struct SanitizerReport {
   std::vector<SanitizerFinding> findings;  ///< in order of their first appearance
   /// Of the closing summary; nothing where the program was ended before it was written.
   std::optional<std::uint64_t> errors;
+  /// Errors that the tool counted and did not print.
+  std::uint64_t unprinted = 0;
   /// What the tool says of a failure of its own; empty where it says of none.
   std::string internal_error;
 };
@@ -38,8 +40,8 @@ const std::vector<std::string_view>& sanitizer_tools();
 
 /// What a tool's report says of the rank that ran under it, as check TLG-05. Invalid accesses count
 /// in all kernels. Races and uninitialised reads count in this program's kernels alone: libraries
-/// have their own ways to order threads, and pad what they read. Where the tool itself has failed
-/// nothing is known.
+/// have their own ways to order threads, and pad what they read. Where the tool itself has failed,
+/// or has not printed all it saw, nothing is known.
 suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::string_view tool);
 
 /// Adds TLG-05 to what a rank reports. A tool that fails can make the program fail under it, so

@@ -65,7 +65,7 @@ std::vector<std::string> wrapper_words(std::string_view tool, const std::filesys
           "--log-file",
           log.string(),
           "--print-limit",
-          "1000"};
+          "100000"};
 }
 
 double wrapped_deadline_scale(std::string_view tool) {

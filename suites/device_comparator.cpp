@@ -53,20 +53,36 @@ bool has_wholes(const ComparisonPair& pair) {
          position(pair.expected, pair.whole_expected) == position(pair.actual, pair.whole_actual);
 }
 
-/// Pairs that share their wholes, by the wholes' addresses.
-using Groups = std::map<std::pair<void*, void*>, std::vector<std::size_t>>;
+/// Pairs that lie in the same two wholes.
+struct Group {
+  ComparisonPair wholes;
+  std::vector<std::size_t> members;
+};
 
-Groups groups_of(std::span<const ComparisonPair> pairs) {
-  Groups groups;
+/// The groups of all pairs that have wholes. Pairs of a group mostly follow each other.
+std::vector<Group> groups_of(std::span<const ComparisonPair> pairs) {
+  std::vector<Group> groups;
+  std::map<std::pair<void*, void*>, std::size_t> known;
+  std::pair<void*, void*> last{};
+  std::size_t index = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (!has_wholes(pairs[i])) continue;
-    groups[{pairs[i].whole_expected.data, pairs[i].whole_actual.data}].push_back(i);
+    const ComparisonPair& pair = pairs[i];
+    if (!has_wholes(pair)) continue;
+    const std::pair<void*, void*> key{pair.whole_expected.data, pair.whole_actual.data};
+    if (groups.empty() || key != last) {
+      last = key;
+      const auto [found, is_new] = known.try_emplace(key, groups.size());
+      index = found->second;
+      if (is_new) groups.push_back({{pair.whole_expected, pair.whole_actual, {}, {}}, {}});
+    }
+    groups[index].members.push_back(i);
   }
   return groups;
 }
 
-/// Compares all pairs of a type in one call and fetches all outcomes with a single download. Parts
-/// of wholes that are equal are not compared one by one.
+/// Compares all pairs of a type in one call and fetches all outcomes with a single download. Where
+/// pairs are parts of larger tensors, those are compared first, and the parts only where those
+/// differ.
 class DeviceComparator final : public TensorComparator {
  public:
   explicit DeviceComparator(workloads::Device& device)
@@ -75,32 +91,35 @@ class DeviceComparator final : public TensorComparator {
   std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
                                   const Tolerance& tolerance) override {
     if (pairs.empty()) return {};
-    std::vector<Comparison> comparisons(pairs.size());
-    std::vector<bool> known(pairs.size(), false);
-    std::vector<ComparisonPair> wholes;
-    const Groups groups = groups_of(pairs);
-    for (const auto& [addresses, members] : groups) {
-      const ComparisonPair& pair = pairs[members.front()];
-      wholes.push_back({pair.whole_expected, pair.whole_actual, {}, {}});
+    const std::vector<Group> groups = groups_of(pairs);
+    std::vector<ComparisonPair> batch;
+    batch.reserve(pairs.size());
+    std::vector<bool> grouped(pairs.size(), false);
+    for (const Group& group : groups) {
+      batch.push_back(group.wholes);
+      for (const std::size_t member : group.members) grouped[member] = true;
     }
-    const std::vector<Comparison> whole_outcomes = compare_each(wholes, tolerance);
-    std::size_t group = 0;
-    for (const auto& [addresses, members] : groups) {
-      if (!whole_outcomes[group++].equal()) continue;
-      for (const std::size_t member : members) {
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (!grouped[i]) batch.push_back(pairs[i]);
+    }
+    const std::vector<Comparison> outcomes = compare_each(batch, tolerance);
+
+    std::vector<Comparison> comparisons(pairs.size());
+    std::vector<std::size_t> looked_into;
+    for (std::size_t group = 0; group < groups.size(); ++group) {
+      for (const std::size_t member : groups[group].members) {
         comparisons[member].element_count = pairs[member].expected.elements();
-        known[member] = true;
+        if (!outcomes[group].equal()) looked_into.push_back(member);
       }
     }
-    std::vector<ComparisonPair> rest;
+    std::size_t next = groups.size();
     for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if (!known[i]) rest.push_back(pairs[i]);
+      if (!grouped[i]) comparisons[i] = outcomes[next++];
     }
-    const std::vector<Comparison> rest_outcomes = compare_each(rest, tolerance);
-    std::size_t next = 0;
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      if (!known[i]) comparisons[i] = rest_outcomes[next++];
-    }
+    batch.clear();
+    for (const std::size_t member : looked_into) batch.push_back(pairs[member]);
+    const std::vector<Comparison> parts = compare_each(batch, tolerance);
+    for (std::size_t i = 0; i < parts.size(); ++i) comparisons[looked_into[i]] = parts[i];
     return comparisons;
   }
 

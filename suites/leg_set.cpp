@@ -234,7 +234,7 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
   const auto& actual_observations = record(actual).observations;
   ObservationIndex actual_index(actual_observations);
   const bool sees_inside_graphs = actual.kind == LegKind::eager || actual.instrumented;
-  LegDifference difference;
+  LegDifference difference{.records = {state(expected).leg.record, state(actual).leg.record}};
   // Types with tolerances of their own are batches of their own.
   const bool close_is_enough = order_changing_reason(cell_) != nullptr;
   struct Batch {
@@ -249,10 +249,9 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
     const bool missing = found == ObservationIndex::none;
     if (missing && !sees_inside_graphs && may_be_inside_graph(observation.quantity)) continue;
     if (missing && may_be_in_one_leg_only(observation.quantity)) continue;
-    ObservationOutcome& outcome = difference.outcomes.emplace_back();
-    outcome.quantity = observation.quantity;
-    outcome.where = observation.where;
-    outcome.missing_in_actual = missing;
+    difference.outcomes.push_back({.quantity = observation.quantity,
+                                   .where = observation.where,
+                                   .missing_in_actual = missing});
     if (missing) continue;
     matched[found] = true;
     const workloads::Snapshot& expected_snapshot = observation.snapshot;

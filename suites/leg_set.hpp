@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -66,10 +67,10 @@ struct LegState {
   bool complete() const { return ran && record().error.empty() && peer_error.empty(); }
 };
 
-/// One observation that both legs made, or only one of them.
+/// One observation that both legs made, or only one of them. `where` is of a leg's record.
 struct ObservationOutcome {
-  workloads::ObservedQuantity quantity = workloads::ObservedQuantity::layer_output;
-  workloads::TensorLocation where;
+  workloads::ObservedQuantity quantity;
+  const workloads::TensorLocation& where;
   Comparison comparison;
   bool missing_in_actual = false;
   bool missing_in_expected = false;
@@ -81,6 +82,8 @@ struct ObservationOutcome {
 /// they are left out. So are masks drawn again that only one of the legs drew again.
 struct LegDifference {
   std::vector<ObservationOutcome> outcomes;
+  /// Of the legs, which the outcomes refer to.
+  std::array<std::shared_ptr<const workloads::LegRecord>, 2> records;
 
   /// How many observations of these quantities were compared.
   std::uint64_t compared(std::initializer_list<workloads::ObservedQuantity> quantities) const;

@@ -74,6 +74,19 @@ TEST(SanitizerReport, PassesWithoutErrorsAndNotWithoutItsSummary) {
   EXPECT_EQ(judged(""), Verdict::fail_suite);
 }
 
+TEST(SanitizerReport, KnowsNothingWhereErrorsWereNotPrinted) {
+  const SanitizerReport report = parse_sanitizer_report(
+      "========= COMPUTE-SANITIZER\n"
+      "========= ERROR SUMMARY: 2037 errors\n"
+      "========= ERROR SUMMARY: 1037 errors were not printed. Use --print-limit option to adjust "
+      "the number of printed errors\n");
+  EXPECT_EQ(report.errors, 2037U);
+  EXPECT_EQ(report.unprinted, 1037U);
+  const CheckResult result = judge_sanitizer_report(report, "initcheck");
+  EXPECT_EQ(result.verdict, Verdict::inconclusive_env);
+  EXPECT_THAT(result.detail, HasSubstr("1037 errors were not printed"));
+}
+
 TEST(SanitizerReport, LeavesNothingOfAWorkerWhoseToolFailedItself) {
   constexpr std::string_view log =
       "========= COMPUTE-SANITIZER\n"

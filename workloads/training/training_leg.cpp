@@ -1,5 +1,6 @@
 #include "workloads/training/training_leg.hpp"
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,16 @@ namespace cgconform::workloads {
 namespace {
 
 constexpr std::uint8_t nan_byte = 0xFF;  // a NaN in every floating-point type
+
+template <typename T>
+void append(std::vector<T> added, std::vector<T>& all) {
+  if (all.empty()) {
+    all = std::move(added);
+  } else {
+    all.insert(all.end(), std::make_move_iterator(added.begin()),
+               std::make_move_iterator(added.end()));
+  }
+}
 
 BatchShape batch_shape(const matrix::Cell& cell) {
   return {.sequences = cell.config.micro_batch_size,
@@ -230,8 +241,11 @@ void TrainingLeg::list_observed_parts() {
     const Parameter& parameter = entry.parameter;
     gradients_.push_back(
         {{.layer = entry.layer, .tensor = "main_grad:" + parameter.name}, parameter.main_grad});
-    clipped_gradients_.push_back(
-        {{.layer = entry.layer, .tensor = "clipped_grad:" + parameter.name}, parameter.main_grad});
+    if (cell_.shape.clip_grad > 0.0F) {
+      clipped_gradients_.push_back(
+          {{.layer = entry.layer, .tensor = "clipped_grad:" + parameter.name},
+           parameter.main_grad});
+    }
     weights_.push_back(
         {{.layer = entry.layer, .tensor = "weight:" + parameter.name}, parameter.weight});
   }
@@ -307,12 +321,8 @@ void TrainingLeg::tear_down() {
   record.memory_at_end = sample();
   record.teardown.done = true;
   record.routing = recorder_.read_routing();
-  for (Observation& observation : recorder_.take_observations()) {
-    record.observations.push_back(std::move(observation));
-  }
-  for (SlotRecord& slot : recorder_.take_slot_records()) {
-    record.slots.push_back(std::move(slot));
-  }
+  append(recorder_.take_observations(), record.observations);
+  append(recorder_.take_slot_records(), record.slots);
 }
 
 }  // namespace cgconform::workloads

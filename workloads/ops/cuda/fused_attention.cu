@@ -105,31 +105,56 @@ __device__ A* shared_memory() {
   return reinterpret_cast<A*>(memory);
 }
 
-/// Loads a tile of rows from row `first` on; rows beyond the length become 0. Element (row, column)
-/// goes to tile[row * row_step + column * column_step].
-template <typename A, typename T>
-__device__ void load_tile(A* tile, int row_step, int column_step, const HeadRows<const T>& rows,
-                          int first, const Extents& extents) {
+/// A thread's part of a tile of rows on its way from global to shared memory. All of a phase is
+/// fetched before any of it is put, so that it takes the latency of one access.
+template <typename A>
+struct TileValues {
+  A values[rows_per_thread][attention_columns];
+};
+
+/// The tile from row `first` on; rows beyond the length, and columns beyond the size, are 0.
+template <typename T>
+__device__ TileValues<Arithmetic<T>> fetch_tile(const HeadRows<const T>& rows, int first,
+                                                const Extents& extents) {
+  TileValues<Arithmetic<T>> tile;
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    const int row = first + warp() + i * warps_per_block;
+#pragma unroll
+    for (int j = 0; j < attention_columns; ++j) {
+      const int column = j * attention_tile + lane();
+      const bool exists = row < extents.length && column < extents.size;
+      tile.values[i][j] =
+          exists ? widened(rows.first[row * rows.stride + column]) : Arithmetic<T>(0);
+    }
+  }
+  return tile;
+}
+
+/// Element (row, column) goes to shared[row * row_step + column * column_step].
+template <typename A>
+__device__ void put_tile(A* shared, int row_step, int column_step, const TileValues<A>& tile,
+                         const Extents& extents) {
 #pragma unroll
   for (int i = 0; i < rows_per_thread; ++i) {
     const int row = warp() + i * warps_per_block;
-    const bool exists = first + row < extents.length;
-    const T* source = rows.first + (first + row) * rows.stride;
-    for (int column = lane(); column < extents.size; column += warp_size) {
-      tile[row * row_step + column * column_step] = exists ? widened(source[column]) : A(0);
+#pragma unroll
+    for (int j = 0; j < attention_columns; ++j) {
+      const int column = j * attention_tile + lane();
+      if (column < extents.size) {
+        shared[row * row_step + column * column_step] = tile.values[i][j];
+      }
     }
   }
 }
 
-template <typename A, typename T>
-__device__ void load_left(A* tile, const HeadRows<const T>& rows, int first,
-                          const Extents& extents) {
-  load_tile(tile, 1, left_stride, rows, first, extents);
+template <typename A>
+__device__ void put_left(A* shared, const TileValues<A>& tile, const Extents& extents) {
+  put_tile(shared, 1, left_stride, tile, extents);
 }
-template <typename A, typename T>
-__device__ void load_right(A* tile, const HeadRows<const T>& rows, int first,
-                           const Extents& extents) {
-  load_tile(tile, right_stride(extents.size), 1, rows, first, extents);
+template <typename A>
+__device__ void put_right(A* shared, const TileValues<A>& tile, const Extents& extents) {
+  put_tile(shared, right_stride(extents.size), 1, tile, extents);
 }
 
 /// sums[r] += sum over i < count of left[i * left_stride + r] * right[i * step]
@@ -190,18 +215,20 @@ struct ForwardOperands {
   HeadParts<const T> heads;
 };
 
-/// Scaled scores of a tile of queries for the keys up to its last one, stored as a left operand;
-/// -inf where a key is not seen. A thread keeps the largest of those that it makes.
+/// Scaled scores of a tile of queries for the keys up to its last one, of which `tile` is the first
+/// tile, stored as a left operand; -inf where a key is not seen. A thread keeps the largest of
+/// those that it makes.
 template <typename A, typename T>
 __device__ void make_scores(const ForwardMemory& memory, const HeadRows<const T>& keys,
-                            const Extents& extents, A scale, int first,
+                            TileValues<A> tile, const Extents& extents, A scale, int first,
                             A (&largest)[rows_per_thread]) {
   A* shared = shared_memory<A>();
   A* right = shared + memory.right;
   for (int first_key = 0; first_key <= first; first_key += attention_tile) {
     __syncthreads();
-    load_right(right, keys, first_key, extents);
+    put_right(right, tile, extents);
     __syncthreads();
+    if (first_key < first) tile = fetch_tile(keys, first_key + attention_tile, extents);
     A sums[rows_per_thread] = {};
     multiply(sums, shared + memory.queries + thread_row(),
              right + lane() * right_stride(extents.size), 1, extents.size);
@@ -266,13 +293,17 @@ __global__ void __launch_bounds__(threads_per_block)
   const ForwardMemory memory(extents.length, extents.size);
   A* shared = shared_memory<A>();
 
-  load_left(shared + memory.queries, operands.heads.rows(query_part, extents, head), first,
-            extents);
+  const HeadRows<const T> keys = operands.heads.rows(key_part, extents, head);
+  const HeadRows<const T> values = operands.heads.rows(value_part, extents, head);
+  const TileValues<A> queries =
+      fetch_tile(operands.heads.rows(query_part, extents, head), first, extents);
+  const TileValues<A> first_keys = fetch_tile(keys, 0, extents);
+  TileValues<A> tile = fetch_tile(values, 0, extents);
+  put_left(shared + memory.queries, queries, extents);
   A largest[rows_per_thread];
 #pragma unroll
   for (int r = 0; r < rows_per_thread; ++r) largest[r] = A(-INFINITY);
-  make_scores(memory, operands.heads.rows(key_part, extents, head), extents, A(scale), first,
-              largest);
+  make_scores(memory, keys, first_keys, extents, A(scale), first, largest);
   make_probabilities(memory, operands.probabilities + head * extents.length * extents.length,
                      extents, first, largest);
 
@@ -280,8 +311,9 @@ __global__ void __launch_bounds__(threads_per_block)
   A* right = shared + memory.right;
   for (int first_key = 0; first_key <= first; first_key += attention_tile) {
     __syncthreads();
-    load_right(right, operands.heads.rows(value_part, extents, head), first_key, extents);
+    put_right(right, tile, extents);
     __syncthreads();
+    if (first_key < first) tile = fetch_tile(values, first_key + attention_tile, extents);
     add_product(sums, shared + memory.scores + first_key * left_stride, right, extents.size);
   }
   store(rows_side_by_side(operands.merged, 0, 1, extents, head), sums, first, extents);
@@ -316,32 +348,47 @@ struct BackwardHead {
 
 /// For each query of a tile the sum over the keys of probability times its gradient, which is that
 /// over the columns of what the query attended to times its gradient.
-template <typename A, typename T>
-__device__ void load_dots(A* dots, const BackwardHead<T>& head, int first) {
+template <typename A>
+__device__ void put_dots(A* dots, const TileValues<A>& grad_merged, const TileValues<A>& merged) {
+  A sums[rows_per_thread] = {};
 #pragma unroll
   for (int i = 0; i < rows_per_thread; ++i) {
-    const int row = warp() + i * warps_per_block;
-    A sum = 0;
-    if (first + row < head.extents.length) {
-      const T* grad = head.grad_merged.first + (first + row) * head.grad_merged.stride;
-      const T* merged = head.merged.first + (first + row) * head.merged.stride;
-      for (int column = lane(); column < head.extents.size; column += warp_size) {
-        sum += widened(grad[column]) * widened(merged[column]);
-      }
+#pragma unroll
+    for (int j = 0; j < attention_columns; ++j) {
+      sums[i] += grad_merged.values[i][j] * merged.values[i][j];
     }
-    sum = warp_reduce(sum, Plus{});
-    if (lane() == 0) dots[row] = sum;
+    sums[i] = warp_reduce(sums[i], Plus{});
+  }
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    if (lane() == 0) dots[warp() + i * warps_per_block] = sums[i];
   }
 }
 
-/// Probabilities of a tile of queries for a tile of keys, as the left operand of sums over queries.
-template <typename A, typename T>
-__device__ void load_probabilities(A* tile, const BackwardHead<T>& head, int first_query,
-                                   int first_key) {
+/// A thread's probabilities of a tile of queries for a tile of keys.
+template <typename A>
+struct TileProbabilities {
+  A values[rows_per_thread];
+};
+
+template <typename T>
+__device__ TileProbabilities<Arithmetic<T>> fetch_probabilities(const BackwardHead<T>& head,
+                                                                int first_query, int first_key) {
+  TileProbabilities<Arithmetic<T>> tile;
 #pragma unroll
   for (int i = 0; i < rows_per_thread; ++i) {
     const int row = warp() + i * warps_per_block;
-    tile[row * left_stride + lane()] = head.probability(first_query + row, first_key + lane());
+    tile.values[i] = head.probability(first_query + row, first_key + lane());
+  }
+  return tile;
+}
+
+/// As the left operand of sums over queries.
+template <typename A>
+__device__ void put_probabilities(A* shared, const TileProbabilities<A>& tile) {
+#pragma unroll
+  for (int i = 0; i < rows_per_thread; ++i) {
+    shared[(warp() + i * warps_per_block) * left_stride + lane()] = tile.values[i];
   }
 }
 
@@ -361,19 +408,31 @@ __device__ void make_gradients(const BackwardHead<T>& head, Arithmetic<T> scale,
   A* second_right = shared + memory.second;
   A* dots = shared + memory.dots;
 
-  load_left(own, of_keys ? head.value : head.grad_merged, first_own, extents);
-  if (!of_keys) load_dots(dots, head, first_own);
+  const HeadRows<const T>& rows_of_own = of_keys ? head.value : head.grad_merged;
+  const TileValues<A> fetched_own = fetch_tile(rows_of_own, first_own, extents);
+  put_left(own, fetched_own, extents);
+  if (!of_keys) put_dots(dots, fetched_own, fetch_tile(head.merged, first_own, extents));
   TileSums<A> sums{};
   TileSums<A> value_sums{};
   const int end = of_keys ? extents.length : first_own + 1;
   for (int first = of_keys ? first_own : 0; first < end; first += attention_tile) {
-    __syncthreads();
-    load_right(first_right, of_keys ? head.grad_merged : head.value, first, extents);
-    load_right(second_right, of_keys ? head.query : head.key, first, extents);
+    const TileValues<A> first_fetched =
+        fetch_tile(of_keys ? head.grad_merged : head.value, first, extents);
+    const TileValues<A> second_fetched =
+        fetch_tile(of_keys ? head.query : head.key, first, extents);
+    TileValues<A> merged{};
+    TileProbabilities<A> fetched_probabilities{};
     if (of_keys) {
-      load_dots(dots, head, first);
-      load_probabilities(probabilities, head, first, first_own);
+      merged = fetch_tile(head.merged, first, extents);
+      fetched_probabilities = fetch_probabilities(head, first, first_own);
     }
+    __syncthreads();
+    if (of_keys) {
+      put_probabilities(probabilities, fetched_probabilities);
+      put_dots(dots, first_fetched, merged);
+    }
+    put_right(first_right, first_fetched, extents);
+    put_right(second_right, second_fetched, extents);
     __syncthreads();
     A grad_probabilities[rows_per_thread] = {};
     multiply(grad_probabilities, own + thread_row(),
