@@ -252,7 +252,7 @@ class CellRate {
   }
   void forget_rounds() { rounds_.clear(); }
 
-  /// Prints the median of the rounds.
+  /// Prints the median of the rounds, and the best.
   void print() {
     const auto median = rounds_.begin() + static_cast<std::ptrdiff_t>(rounds_.size() / 2);
     const auto quicker = [](const PeerCells& a, const PeerCells& b) {
@@ -261,10 +261,11 @@ class CellRate {
     std::nth_element(rounds_.begin(), median, rounds_.end(), quicker);
     const PeerCells& cells = *median;
     fmt::print(
-        "cells a second, {}, {}: {:.1f} ({} eager legs for {} cells, {} launches a step in them, "
-        "observation included; {} tensors compared)\n",
+        "cells a second, {}, {}: {:.1f} (at best {:.1f}; {} eager legs for {} cells, {} launches a "
+        "step in them, observation included; {} tensors compared)\n",
         full_iteration_ ? "full iteration" : "graph a layer",
         shares_ ? "legs shared between cells" : "nothing shared", 1.0 / cells.seconds,
+        1.0 / std::min_element(rounds_.begin(), rounds_.end(), quicker)->seconds,
         cells.eager_legs_run, cells_a_round, cells.launches_a_step(), cells.compared);
     fmt::print("  {:.2f} ms a cell, of which:\n", 1e3 * cells.seconds);
     print_phases(cells.phases, cells_a_round);

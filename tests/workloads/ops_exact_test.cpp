@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -70,6 +71,19 @@ TYPED_TEST(OpExact, BiasIsAddedToEveryRowAndItsGradientIsTheColumnSum) {
   EXPECT_EQ(x.values, (typename Fixture::Values{11, 22, 13, 24}));
   bias_grad(this->stream_, bias.view(), x.view(), "grad");
   EXPECT_EQ(bias.values, (typename Fixture::Values{34, 66}));
+}
+
+TYPED_TEST(OpExact, GradientsOfSeveralBiasesAreTheColumnSumsOfEach) {
+  using Fixture = OpExact<TypeParam>;
+  typename Fixture::Tensor x(Shape{2, 2}, {1, 2, 3, 4});
+  typename Fixture::Tensor y(Shape{3, 1}, {5, 6, 7});
+  typename Fixture::Tensor of_x(Shape{2}, {10, 20});
+  typename Fixture::Tensor of_y(Shape{1}, {100});
+  bias_grads(this->stream_,
+             std::array{BiasGradient{of_x.view(), x.view()}, BiasGradient{of_y.view(), y.view()}},
+             "grads");
+  EXPECT_EQ(of_x.values, (typename Fixture::Values{14, 26}));
+  EXPECT_EQ(of_y.values, (typename Fixture::Values{118}));
 }
 
 TYPED_TEST(OpExact, ScaleAndAxpy) {

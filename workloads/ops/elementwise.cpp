@@ -20,6 +20,12 @@ constexpr std::array axpy_operands{OperandDeclaration{"y", Access::accumulate},
                                    OperandDeclaration{"x", Access::read}};
 constexpr std::array add_bias_operands{OperandDeclaration{"x", Access::accumulate},
                                        OperandDeclaration{"bias", Access::read}};
+/// Further pairs may follow.
+constexpr std::array bias_grads_operands{
+    OperandDeclaration{"grad_bias", Access::accumulate},
+    OperandDeclaration{"grad_output", Access::read},
+    OperandDeclaration{"next_grad_bias", Access::accumulate, true},
+    OperandDeclaration{"next_grad_output", Access::read, true}};
 constexpr std::array bias_grad_operands{OperandDeclaration{"grad_bias", Access::accumulate},
                                         OperandDeclaration{"grad_output", Access::read}};
 constexpr std::array cast_operands{OperandDeclaration{"destination", Access::write},
@@ -40,7 +46,7 @@ const OpDeclaration axpy_op{"axpy", axpy_operands, reference::axpy, cuda::axpy};
 const OpDeclaration add_bias_op{"add_bias", add_bias_operands, reference::add_bias, cuda::add_bias};
 const OpDeclaration bias_grad_op{"bias_grad", bias_grad_operands, reference::bias_grad,
                                  cuda::bias_grad};
-const OpDeclaration bias_grads_op{"bias_grads", bias_grad_operands, reference::bias_grads,
+const OpDeclaration bias_grads_op{"bias_grads", bias_grads_operands, reference::bias_grads,
                                   cuda::bias_grads};
 const OpDeclaration cast_op{"cast", cast_operands, reference::cast, cuda::cast};
 const OpDeclaration gelu_forward_op{"gelu_forward", gelu_forward_operands, reference::gelu_forward,
