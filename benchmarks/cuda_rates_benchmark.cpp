@@ -272,7 +272,7 @@ class CellRate {
   }
 
  private:
-  static constexpr int cells_a_round = 50;
+  static constexpr int cells_a_round = 20;
 
   Device& device_;
   bool full_iteration_;
@@ -282,7 +282,7 @@ class CellRate {
 
 /// The rounds take turns, so that a slow while of the machine does not become a rate.
 void print_cell_rates(Device& device) {
-  constexpr int rounds = 5;
+  constexpr int rounds = 12;
   std::vector<CellRate> rates;
   for (const bool shares : {false, true}) {
     for (const bool full_iteration : {false, true}) {

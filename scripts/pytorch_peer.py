@@ -133,8 +133,8 @@ def kernels_per_step(torch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cells", type=int, default=6, help="cells in a round (default 6)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds to time (default 5)")
+    parser.add_argument("--cells", type=int, default=4, help="cells in a round (default 4)")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds to time (default 10)")
     options = parser.parse_args()
     torch = import_torch()
     torch.backends.cuda.matmul.allow_tf32 = False

@@ -69,7 +69,7 @@ struct LegState {
 
 /// One observation that both legs made, or only one of them. `where` is of a leg's record.
 struct ObservationOutcome {
-  workloads::ObservedQuantity quantity;
+  workloads::ObservedQuantity quantity = workloads::ObservedQuantity::layer_output;
   const workloads::TensorLocation& where;
   Comparison comparison;
   bool missing_in_actual = false;

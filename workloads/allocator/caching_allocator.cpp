@@ -44,15 +44,15 @@ class CachingAllocator::Impl {
     pools_.erase(id);
   }
 
-  Block allocate(std::int64_t bytes, Stream& stream, PoolId id, std::string&& label) {
+  Block allocate(std::int64_t bytes, Stream& stream, PoolId id, std::string label) {
     if (bytes < 0) throw InternalError(fmt::format("'{}' asks for {} bytes", label, bytes));
     MemoryPool& from = pool(id);
     // Empty tensors get an address of their own, too.
     const std::int64_t size = std::max<std::int64_t>(bytes, 1);
-    auto block = from.take(size, stream, next_generation_, std::move(label));
+    auto block = from.take(size, stream, next_generation_, label);
     if (!block) {
       ledger_.add(id, grow(from, size, label));
-      block = from.take(size, stream, next_generation_, std::move(label));
+      block = from.take(size, stream, next_generation_, label);
     }
     if (!block) throw InternalError(fmt::format("a new segment has no room for '{}'", label));
     ++next_generation_;

@@ -77,7 +77,7 @@ Block MemoryPool::make_block(const CarvedSegment& segment, const Slot& slot) con
 }
 
 Block MemoryPool::activate(CarvedSegment& segment, std::size_t index, std::uint64_t generation,
-                           std::string&& label) {
+                           std::string& label) {
   Slot& slot = segment.slots[index];
   slot.live = true;
   slot.generation = generation;
@@ -93,7 +93,7 @@ Block MemoryPool::activate(CarvedSegment& segment, std::size_t index, std::uint6
 }
 
 std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::uint64_t generation,
-                                      std::string&& label) {
+                                      std::string& label) {
   if (const auto found = free_.find(bytes); found != free_.end()) {
     auto& candidates = found->second;
     // The last freed block is the one most likely in the cache.
@@ -105,23 +105,23 @@ std::optional<Block> MemoryPool::take(std::int64_t bytes, Stream& stream, std::u
       CarvedSegment& segment = *candidate.segment;
       const std::size_t slot = candidate.index;
       candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(index));
-      return activate(segment, slot, generation, std::move(label));
+      return activate(segment, slot, generation, label);
     }
   }
   for (const auto& segment : segments_) {
-    if (auto block = carve(*segment, bytes, stream, generation, std::move(label))) return block;
+    if (auto block = carve(*segment, bytes, stream, generation, label)) return block;
   }
   // Graph pools keep every place: a captured graph may use it at its next replay.
   if (id_ != default_pool) return std::nullopt;
   for (const auto& segment : segments_) {
     if (segment->segment.bytes < stride(bytes) || !recycle(*segment, stream)) continue;
-    return carve(*segment, bytes, stream, generation, std::move(label));
+    return carve(*segment, bytes, stream, generation, label);
   }
   return std::nullopt;
 }
 
 std::optional<Block> MemoryPool::carve(CarvedSegment& segment, std::int64_t bytes, Stream& stream,
-                                       std::uint64_t generation, std::string&& label) {
+                                       std::uint64_t generation, std::string& label) {
   const std::optional<Slot> placed = place(segment, bytes);
   if (!placed) return std::nullopt;
   const Slot& slot = *placed;
@@ -132,7 +132,7 @@ std::optional<Block> MemoryPool::carve(CarvedSegment& segment, std::int64_t byte
     source_.mark(payload - slot.front, slot.front, guard_pattern, stream);
     source_.mark(payload + bytes, slot.stride - slot.front - bytes, guard_pattern, stream);
   }
-  return activate(segment, segment.slots.size() - 1, generation, std::move(label));
+  return activate(segment, segment.slots.size() - 1, generation, label);
 }
 
 bool MemoryPool::recycle(CarvedSegment& segment, const Stream& stream) {

@@ -53,9 +53,9 @@ class MemoryPool {
   const PoolStatistics& statistics() const { return statistics_; }
 
   /// A free place of exactly `bytes` that work of `stream` may use now, or a new one carved from
-  /// the segments held; nothing, and the label as it was, where the pool must grow.
+  /// the segments held; it takes the label. Nothing where the pool must grow.
   std::optional<Block> take(std::int64_t bytes, Stream& stream, std::uint64_t generation,
-                            std::string&& label);
+                            std::string& label);
   /// Gets a segment that holds a block of `bytes`. Throws what the source throws.
   CarvedSegment& grow(std::int64_t bytes);
   /// Returns a block; throws InternalError where it is not live here.
@@ -85,9 +85,9 @@ class MemoryPool {
   Block describe(const CarvedSegment& segment, const Slot& slot) const;
   Block make_block(const CarvedSegment& segment, const Slot& slot) const;
   Block activate(CarvedSegment& segment, std::size_t index, std::uint64_t generation,
-                 std::string&& label);
+                 std::string& label);
   std::optional<Block> carve(CarvedSegment& segment, std::int64_t bytes, Stream& stream,
-                             std::uint64_t generation, std::string&& label);
+                             std::uint64_t generation, std::string& label);
   /// Forgets the places of an unused segment, so that other sizes can be carved from it.
   bool recycle(CarvedSegment& segment, const Stream& stream);
   void drop_free_slots(const CarvedSegment& segment);
