@@ -27,13 +27,14 @@ struct Tool {
   std::string_view name;
   Verdict verdict;
   bool counts_libraries;
+  bool follows_writes;
 };
 
 constexpr std::array tools{
-    Tool{"memcheck", Verdict::fail_illegal_access, true},
-    Tool{"racecheck", Verdict::fail_nondeterminism, false},
-    Tool{"initcheck", Verdict::fail_stale_address, false},
-    Tool{"synccheck", Verdict::fail_nondeterminism, false},
+    Tool{"memcheck", Verdict::fail_illegal_access, true, false},
+    Tool{"racecheck", Verdict::fail_nondeterminism, false, false},
+    Tool{"initcheck", Verdict::fail_stale_address, false, true},
+    Tool{"synccheck", Verdict::fail_nondeterminism, false, false},
 };
 
 const Tool& tool_named(std::string_view name) {
@@ -129,6 +130,13 @@ std::string describe(const SanitizerFinding& finding) {
 
 }  // namespace
 
+bool has_unseen_writes(const matrix::Cell& cell) {
+  const matrix::TrainingConfig& config = cell.config;
+  const bool sixteen_bit = config.params_dtype == matrix::ParamsDtype::bf16 ||
+                           config.params_dtype == matrix::ParamsDtype::fp16;
+  return sixteen_bit || config.fp8 != matrix::Fp8Format::none;
+}
+
 SanitizerReport parse_sanitizer_report(std::string_view text) {
   SanitizerReport report;
   std::optional<SanitizerFinding> open;
@@ -197,7 +205,13 @@ suites::CheckResult judge_sanitizer_report(const SanitizerReport& report, std::s
       ++further;
     }
   }
-  if (first != nullptr) {
+  if (first != nullptr && row.follows_writes && report.has_unseen_writes) {
+    result.verdict = Verdict::inconclusive_env;
+    result.detail = fmt::format(
+        "{} does not see all that products of 16 and 8 bits write; take a cell in fp32. It says: "
+        "{}",
+        tool, describe(*first));
+  } else if (first != nullptr) {
     result.verdict = row.verdict;
     result.detail = fmt::format("{}: {}", tool, describe(*first));
     if (further > 0) result.detail += fmt::format("; and {} further kinds of error", further);

@@ -341,7 +341,9 @@ void Supervisor::report_end(AbnormalEnd end) {
 void Supervisor::add_wrapper_report(RankReport& report) const {
   std::ifstream file(wrapper_log_);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  add_sanitizer_report(parse_sanitizer_report(text), wrap_, report);
+  SanitizerReport seen = parse_sanitizer_report(text);
+  seen.has_unseen_writes = has_unseen_writes(assignment_->cell);
+  add_sanitizer_report(seen, wrap_, report);
 }
 
 void Supervisor::send_report(RankReport report) {

@@ -150,6 +150,26 @@ TEST(SanitizerReport, NamesAReadOfMemoryThatNobodyWrote) {
   const CheckResult result = judge_sanitizer_report(parse_sanitizer_report(text), "initcheck");
   EXPECT_EQ(result.verdict, Verdict::fail_stale_address);
   EXPECT_THAT(result.detail, HasSubstr("oob.cu:4"));
+
+  SanitizerReport of_sixteen_bit = parse_sanitizer_report(text);
+  of_sixteen_bit.has_unseen_writes = true;
+  const CheckResult unknown = judge_sanitizer_report(of_sixteen_bit, "initcheck");
+  EXPECT_EQ(unknown.verdict, Verdict::inconclusive_env);
+  EXPECT_THAT(unknown.detail, HasSubstr("take a cell in fp32"));
+}
+
+TEST(SanitizerReport, OnlyWideProductsAreWhollySeenByInitcheck) {
+  matrix::Cell cell;
+  EXPECT_FALSE(has_unseen_writes(cell));
+  cell.config.fp8 = matrix::Fp8Format::hybrid;
+  EXPECT_TRUE(has_unseen_writes(cell));
+  cell.config.fp8 = matrix::Fp8Format::none;
+  for (const auto& [dtype, unseen] :
+       {std::pair{matrix::ParamsDtype::fp64, false}, std::pair{matrix::ParamsDtype::bf16, true},
+        std::pair{matrix::ParamsDtype::fp16, true}}) {
+    cell.config.params_dtype = dtype;
+    EXPECT_EQ(has_unseen_writes(cell), unseen);
+  }
 }
 
 }  // namespace
