@@ -109,28 +109,28 @@ ControlledComparator::ControlledComparator(workloads::Device& device, TensorComp
 
 ControlledComparator::~ControlledComparator() = default;
 
-std::vector<Comparison> ControlledComparator::compare(std::span<const ComparisonPair> pairs,
+std::vector<Comparison> ControlledComparator::compare(std::vector<ComparisonPair> pairs,
                                                       const Tolerance& tolerance) {
   if (pairs.empty()) return {};
   std::set<DType> types;
   for (const ComparisonPair& pair : pairs) types.insert(pair.expected.dtype);
   pairs_->prepare(types);
-  std::vector<ComparisonPair> batch(pairs.begin(), pairs.end());
+  const std::size_t real = pairs.size();
   for (const DType dtype : types) {
-    batch.push_back(pairs_->different(dtype));
-    batch.push_back(pairs_->equal(dtype));
+    pairs.push_back(pairs_->different(dtype));
+    pairs.push_back(pairs_->equal(dtype));
   }
-  std::vector<Comparison> outcomes = comparator_.compare(batch, tolerance);
-  if (outcomes.size() != batch.size()) {
+  std::vector<Comparison> outcomes = comparator_.compare(pairs, tolerance);
+  if (outcomes.size() != pairs.size()) {
     throw InternalError(
-        fmt::format("the comparator gave {} outcomes for {} pairs", outcomes.size(), batch.size()));
+        fmt::format("the comparator gave {} outcomes for {} pairs", outcomes.size(), pairs.size()));
   }
   constexpr std::size_t controls_a_type = 2;
-  for (std::size_t control = pairs.size(); control < outcomes.size(); control += controls_a_type) {
+  for (std::size_t control = real; control < outcomes.size(); control += controls_a_type) {
     judge_controls(std::span(outcomes).subspan(control, controls_a_type));
   }
-  outcomes.resize(pairs.size());
-  comparisons_ += pairs.size();
+  outcomes.resize(real);
+  comparisons_ += real;
   return outcomes;
 }
 

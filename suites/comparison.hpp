@@ -61,8 +61,7 @@ class ControlledComparator {
   ControlledComparator& operator=(const ControlledComparator&) = delete;
 
   /// As TensorComparator::compare; also judges the control pairs of the batch.
-  std::vector<Comparison> compare(std::span<const ComparisonPair> pairs,
-                                  const Tolerance& tolerance);
+  std::vector<Comparison> compare(std::vector<ComparisonPair> pairs, const Tolerance& tolerance);
 
   /// Controls judged so far: one for each type of a batch.
   std::uint64_t controls() const { return controls_; }

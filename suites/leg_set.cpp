@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <xxhash.h>
@@ -38,18 +39,18 @@ std::uint64_t hash_of(const Observation& observation) {
                               XXH3_64bits(numbers.data(), sizeof(numbers)));
 }
 
-/// Finds the observations of a leg by what they show and where. Of several with the same place,
-/// each is found once, in their order.
+/// Finds the observations of a leg from a first one on by what they show and where. Of several with
+/// the same place, each is found once, in their order.
 class ObservationIndex {
  public:
   static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 
-  explicit ObservationIndex(std::span<const Observation> observations)
+  ObservationIndex(std::span<const Observation> observations, std::size_t begin)
       : observations_(observations),
-        firsts_(std::bit_ceil(2 * observations.size() + 1), none),
+        firsts_(std::bit_ceil(2 * (observations.size() - begin) + 1), none),
         next_(observations.size(), none),
         last_(observations.size(), none) {
-    for (std::size_t i = 0; i < observations.size(); ++i) {
+    for (std::size_t i = begin; i < observations.size(); ++i) {
       std::size_t& first = first_at(observations[i]);
       if (first == none) {
         first = i;
@@ -232,7 +233,12 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
 
   const auto& expected_observations = record(expected).observations;
   const auto& actual_observations = record(actual).observations;
-  ObservationIndex actual_index(actual_observations);
+  // Legs mostly observe the same places in the same order; an index finds the others.
+  const auto same =
+      std::mismatch(expected_observations.begin(), expected_observations.end(),
+                    actual_observations.begin(), actual_observations.end(), same_place);
+  const auto in_order = static_cast<std::size_t>(same.first - expected_observations.begin());
+  ObservationIndex later(actual_observations, in_order);
   const bool sees_inside_graphs = actual.kind == LegKind::eager || actual.instrumented;
   LegDifference difference{.records = {state(expected).leg.record, state(actual).leg.record}};
   // Types with tolerances of their own are batches of their own.
@@ -242,10 +248,14 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
     std::vector<ComparisonPair> pairs;
   };
   std::map<workloads::DType, Batch> batches;
+  if (!close_is_enough) {
+    batches[workloads::DType{}].pairs.reserve(expected_observations.size());
+  }
   std::vector<bool> matched(actual_observations.size(), false);
   difference.outcomes.reserve(expected_observations.size());
-  for (const Observation& observation : expected_observations) {
-    const std::size_t found = actual_index.take(observation);
+  for (std::size_t i = 0; i < expected_observations.size(); ++i) {
+    const Observation& observation = expected_observations[i];
+    const std::size_t found = i < in_order ? i : later.take(observation);
     const bool missing = found == ObservationIndex::none;
     if (missing && !sees_inside_graphs && may_be_inside_graph(observation.quantity)) continue;
     if (missing && may_be_in_one_leg_only(observation.quantity)) continue;
@@ -268,9 +278,9 @@ const LegDifference& LegSet::difference(const LegRequest& expected, const LegReq
                                    .missing_in_expected = true});
   }
 
-  for (const auto& [dtype, batch] : batches) {
-    const auto comparisons =
-        comparator_.compare(batch.pairs, close_is_enough ? tolerance_of(dtype) : Tolerance{});
+  for (auto& [dtype, batch] : batches) {
+    const auto comparisons = comparator_.compare(
+        std::move(batch.pairs), close_is_enough ? tolerance_of(dtype) : Tolerance{});
     for (std::size_t i = 0; i < comparisons.size(); ++i) {
       difference.outcomes[batch.outcomes[i]].comparison = comparisons[i];
     }
@@ -293,7 +303,7 @@ std::vector<Comparison> LegSet::compare_within(
       batch.push_back({observations.at(pairs[i].first).snapshot.view(),
                        observations.at(pairs[i].second).snapshot.view()});
     }
-    const auto compared = comparator_.compare(batch, Tolerance{});
+    const auto compared = comparator_.compare(std::move(batch), Tolerance{});
     for (std::size_t i = 0; i < indices.size(); ++i) outcomes[indices[i]] = compared[i];
   }
   return outcomes;

@@ -32,7 +32,7 @@ std::string find_difference(ControlledComparator& comparator, const CallableReco
     }
     pairs.push_back({.expected = tensor.view(), .actual = record.graphed[i].second.view()});
   }
-  const std::vector<Comparison> outcomes = comparator.compare(pairs, Tolerance{});
+  const std::vector<Comparison> outcomes = comparator.compare(std::move(pairs), Tolerance{});
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     if (outcomes[i].equal()) continue;
     return fmt::format("{}[{}] is {} in place of {} ({} of {} elements)", record.eager[i].first,

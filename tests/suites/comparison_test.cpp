@@ -86,8 +86,8 @@ TEST_F(ComparisonTest, ControlHoldsForTheDeviceComparator) {
     const workloads::Buffer buffer(allocator, legs_.stream(), workloads::default_pool, dtype,
                                    workloads::Shape{3}, "test");
     const ComparisonPair pair{buffer.view(), buffer.view()};
-    EXPECT_TRUE(controlled.compare(std::span(&pair, 1), {}).at(0).equal());
-    EXPECT_TRUE(controlled.compare(std::span(&pair, 1), {.relative = 1e-3}).at(0).equal());
+    EXPECT_TRUE(controlled.compare({pair}, {}).at(0).equal());
+    EXPECT_TRUE(controlled.compare({pair}, {.relative = 1e-3}).at(0).equal());
     EXPECT_EQ(controlled.control_failure(), "") << workloads::dtype_name(dtype);
   }
   EXPECT_EQ(controlled.controls(), 16U);
@@ -128,7 +128,7 @@ TEST_F(ComparisonTest, ControlDetectsAComparatorThatAlwaysSaysEqual) {
   ControlledComparator controlled(legs_.device(), liar);
   const auto tensor = legs_.tensor(1.0F);
   const ComparisonPair pair{tensor.view(), tensor.view()};
-  controlled.compare(std::span(&pair, 1), {});
+  controlled.compare({pair}, {});
   EXPECT_THAT(controlled.control_failure(), HasSubstr("tensors that differ in element 5"));
 }
 
@@ -137,7 +137,7 @@ TEST_F(ComparisonTest, ControlDetectsAComparatorThatAlwaysSaysDifferent) {
   ControlledComparator controlled(legs_.device(), liar);
   const auto tensor = legs_.tensor(1.0F);
   const ComparisonPair pair{tensor.view(), tensor.view()};
-  controlled.compare(std::span(&pair, 1), {});
+  controlled.compare({pair}, {});
   EXPECT_THAT(controlled.control_failure(), HasSubstr("equal tensors"));
 }
 
@@ -146,7 +146,7 @@ TEST_F(ComparisonTest, RefusesAComparatorThatForgetsPairs) {
   ControlledComparator controlled(legs_.device(), forgetful);
   const auto tensor = legs_.tensor(1.0F);
   const ComparisonPair pair{tensor.view(), tensor.view()};
-  EXPECT_THROW(controlled.compare(std::span(&pair, 1), {}), InternalError);
+  EXPECT_THROW(controlled.compare({pair}, {}), InternalError);
 }
 
 TEST_F(ComparisonTest, AComparatorThatSaysEqualTurnsAWholeCellRed) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,20 +12,28 @@
 namespace cgconform::suites {
 namespace {
 
-/// Legs that show numbers in one place, one after another.
+struct Shown {
+  Shown(float shown) : value(shown) {}  // NOLINT(google-explicit-constructor): a loss
+  Shown(const char* name, float shown) : tensor(name), value(shown) {}
+
+  std::string tensor = "loss";
+  float value;
+};
+
+/// Legs that show numbers, most of them in one place, one after another.
 class LegSetTest : public ::testing::Test {
  protected:
-  LegRecord showing(const std::vector<float>& values) {
+  LegRecord showing(const std::vector<Shown>& shown) {
     LegRecord record;
-    for (const float value : values) {
+    for (const auto& [tensor, value] : shown) {
       record.observations.push_back(
-          {ObservedQuantity::loss, {.step = 1, .tensor = "loss"}, synthetic_.tensor(value)});
+          {ObservedQuantity::loss, {.step = 1, .tensor = tensor}, synthetic_.tensor(value)});
     }
     return record;
   }
 
-  const LegDifference& difference(const std::vector<float>& expected,
-                                  const std::vector<float>& actual) {
+  const LegDifference& difference(const std::vector<Shown>& expected,
+                                  const std::vector<Shown>& actual) {
     legs_.emplace(cell_, controlled_);
     legs_->add(eager_leg(), {.leg = showing(expected), .ran = true});
     legs_->add(graph_leg(), {.leg = showing(actual), .ran = true});
@@ -46,6 +55,14 @@ TEST_F(LegSetTest, ObservationsOfOnePlaceAreComparedInTheirOrder) {
   EXPECT_TRUE(swapped.outcomes[1].differs());
   EXPECT_EQ(swapped.outcomes[1].comparison.actual, 3.0);
   EXPECT_TRUE(swapped.outcomes[2].differs());
+}
+
+TEST_F(LegSetTest, PlacesAreFoundInWhateverOrderALegShowsThem) {
+  const std::vector<Shown> expected{{"a", 1}, {"b", 2}, {"a", 3}, {"c", 4}, {"b", 5}};
+  const std::vector<Shown> actual{{"a", 1}, {"c", 4}, {"b", 2}, {"b", 5}, {"a", 3}};
+  const LegDifference& reordered = difference(expected, actual);
+  EXPECT_EQ(reordered.outcomes.size(), expected.size());
+  EXPECT_EQ(reordered.first(), nullptr);
 }
 
 TEST_F(LegSetTest, AnObservationThatOneLegMadeLessOftenIsMissingThere) {

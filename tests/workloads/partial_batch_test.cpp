@@ -33,11 +33,11 @@ matrix::Cell hybrid(matrix::Cell cell) {
 
 matrix::Cell long_and_packed(matrix::Cell cell) {
   cell.config.seq_length = 8;
-  return packed(std::move(cell));
+  return packed(cell);
 }
 
 matrix::Cell with_two_rows_of_images(matrix::Cell cell) {
-  return with_images(std::move(cell), 2);
+  return with_images(cell, 2);
 }
 
 matrix::Cell in_8_bits(matrix::Cell cell) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -441,20 +441,27 @@ void GraphKeeper::forget_graphs() {
 }
 
 std::int64_t GraphKeeper::bytes_in(PoolId pool, std::span<const GraphNode> nodes) const {
-  std::map<const void*, std::int64_t> blocks;
+  std::vector<MemoryRange> touched;
   for (const GraphNode& node : nodes) {
     for (const Operand& operand : node.operands) {
       if (!operand.tensor.valid()) continue;
-      if (context_.allocator().look_up(operand.tensor.data).pool != pool) continue;
-      std::int64_t& bytes = blocks[operand.tensor.data];
-      bytes = std::max(bytes, operand.tensor.bytes());
+      const auto* begin = static_cast<const std::byte*>(operand.tensor.data);
+      touched.push_back({begin, begin + operand.tensor.bytes()});
     }
   }
+  std::sort(touched.begin(), touched.end(), [](const MemoryRange& a, const MemoryRange& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
   std::int64_t total = 0;
   const std::byte* covered = nullptr;
-  for (const auto& [data, bytes] : blocks) {
-    const auto* begin = static_cast<const std::byte*>(data);
-    const std::byte* end = begin + bytes;
+  const std::byte* looked_up = nullptr;
+  bool in_pool = false;
+  for (const auto& [first, end] : touched) {
+    if (std::exchange(looked_up, first) != first) {
+      in_pool = context_.allocator().look_up(first).pool == pool;
+    }
+    if (!in_pool) continue;
+    const std::byte* begin = first;
     if (covered != nullptr) begin = std::max(begin, covered);
     if (end > begin) total += end - begin;
     covered = covered == nullptr ? end : std::max(covered, end);

@@ -12,36 +12,10 @@
 namespace cgconform::workloads {
 namespace {
 
-struct Range {
-  const std::byte* begin;
-  const std::byte* end;
-};
-
-Range range_of(const TensorView& tensor) {
+MemoryRange range_of(const TensorView& tensor) {
   const auto* begin = static_cast<const std::byte*>(tensor.data);
   return {begin, begin + tensor.bytes()};
 }
-
-/// Ranges of memory, to be asked whether one of them overlaps another range.
-class RangeSet {
- public:
-  void add(const Range& range) {
-    ranges_.push_back(range);
-    if (range.end > range.begin) begins_.insert(range.begin);
-  }
-  bool overlaps(const Range& range) const {
-    // Most ranges are asked about as they were added.
-    if (range.end > range.begin && begins_.contains(range.begin)) return true;
-    return std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& other) {
-      return other.begin < range.end && range.begin < other.end;
-    });
-  }
-
- private:
-  std::vector<Range> ranges_;
-  std::pmr::monotonic_buffer_resource memory_;
-  std::pmr::unordered_set<const std::byte*> begins_{&memory_};
-};
 
 }  // namespace
 
@@ -50,8 +24,9 @@ void GraphLedger::add_long_lived(const TensorView& tensor) {
 }
 
 void GraphLedger::add_long_lived(const TensorView& tensor, std::uint64_t generation) {
-  const Range range = range_of(tensor);
+  const MemoryRange range = range_of(tensor);
   long_lived_.push_back({range.begin, range.end, generation});
+  long_lived_ranges_.add(range);
 }
 
 void GraphLedger::enter(std::int32_t index, std::span<const TensorView> inputs) {
@@ -167,14 +142,15 @@ void GraphLedger::audit_unwritten_reads(std::int32_t index, std::span<const Tens
       context_.record.graphs.at(static_cast<std::size_t>(index)).nodes;
   RangeSet known;
   for (const TensorView& input : inputs) known.add(range_of(input));
-  for (const LongLived& memory : long_lived_) known.add({memory.begin, memory.end});
   RangeSet reported;
   for (std::size_t node = 0; node < nodes.size(); ++node) {
     for (std::size_t operand = 0; operand < nodes[node].operands.size(); ++operand) {
       const Operand& used = nodes[node].operands[operand];
       if (!used.tensor.valid() || used.access == Access::write) continue;
-      const Range range = range_of(used.tensor);
-      if (known.overlaps(range) || reported.overlaps(range)) continue;
+      const MemoryRange range = range_of(used.tensor);
+      if (known.begins_with(range) || long_lived_ranges_.begins_with(range)) continue;
+      if (known.overlaps(range) || long_lived_ranges_.overlaps(range)) continue;
+      if (reported.overlaps(range)) continue;
       const AddressRecord now = context_.allocator().look_up(used.tensor.data);
       if (now.pool == default_pool && now.state == AddressState::live) continue;
       report({.node = static_cast<std::int32_t>(node),

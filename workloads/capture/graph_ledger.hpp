@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/capture/range_set.hpp"
 #include "workloads/training/leg_context.hpp"
 
 namespace cgconform::workloads {
@@ -67,6 +68,7 @@ class GraphLedger {
 
   LegContext& context_;
   std::vector<LongLived> long_lived_;
+  RangeSet long_lived_ranges_;
   std::uint64_t first_generation_ = 0;  ///< of the blocks allocated since open_captures
   std::vector<Entry> entries_;
 };
