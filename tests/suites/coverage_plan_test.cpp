@@ -291,8 +291,8 @@ TEST(CoveragePlan, GivesCallablesOfAllLayersOnePairOfGraphs) {
   EXPECT_FALSE(captures_iterations(cell));
   const CoveragePlan plan = plan_coverage(cell, 0);
   ASSERT_EQ(plan.graphs.size(), 2U);
-  const auto replays =
-      static_cast<std::uint64_t>(planned_steps(cell) * cell.config.num_microbatches);
+  const auto replays = static_cast<std::uint64_t>(planned_steps(cell)) *
+                       static_cast<std::uint64_t>(cell.config.num_microbatches);
   EXPECT_EQ(plan.graphs[0].launches, replays);
   EXPECT_EQ(plan.graphs[1].launches, replays);
   EXPECT_EQ(execution_text(plan.executions.at(1)), "step 0 micro-batch 0 layers backward");
