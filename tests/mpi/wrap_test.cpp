@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -37,16 +38,34 @@ std::string stand_in(const fs::path& folder, const std::string& log) {
   return "PATH=" + folder.string() + ":" + (path == nullptr ? "" : path);
 }
 
-std::vector<json> run_wrapped(const std::string& log, int& exit_code) {
+std::vector<json> run_wrapped(const std::string& log, int& exit_code,
+                              const std::string& tool = "memcheck",
+                              const std::string& dtype = "fp32") {
   const TemporaryDirectory directory;
   std::vector<std::string> variables = launcher_variables();
   variables.push_back(stand_in(directory.path(), log));
   const fs::path report = directory.path() / "report-folder";
-  const ProgramEnd end = run_program(
-      launch_line(2, {"--matrix", "smoke", "--device", "reference", "--filter",
-                      "pp=2 & pool=shared & impl=local & scope=full_iteration", "--wrap",
-                      "compute-sanitizer=memcheck", "--report", report.string()}),
-      variables);
+  const fs::path matrix = directory.path() / "wrapped.json";
+  std::ofstream(matrix) << json{
+      {"name", "wrapped"},
+      {"axes",
+       {{"impl", {"local"}}, {"scope", {"full_iteration"}}, {"pp", {2}}, {"dtype", {dtype}}}},
+      {"tiny", {{"hidden_size", 16}, {"num_attention_heads", 2}, {"seq_length", 8}}},
+      {"defaults",
+       {{"warmup", 1},
+        {"steps", 3},
+        {"num_layers", 2},
+        {"microbatches", 2},
+        {"use_te_rng_tracker", true},
+        {"te_rng_tracker", true},
+        {"check_for_nan_in_loss", false},
+        {"check_for_nan_in_grad", false},
+        {"check_for_nan_in_loss_and_grad", false}}}};
+  const ProgramEnd end =
+      run_program(launch_line(2, {"--matrix", matrix.string(), "--device", "reference", "--filter",
+                                  "impl=local", "--wrap", "compute-sanitizer=" + tool, "--report",
+                                  report.string()}),
+                  variables);
   exit_code = end.exit_code;
   std::vector<json> results;
   std::ifstream file(report / "results.jsonl");
@@ -88,6 +107,21 @@ TEST(Wrap, AnInvalidAccessIsAVerdictWithKernelAndRank) {
         << "the whole cell may take longer too";
   }
   EXPECT_EQ(exit_code, 1);
+}
+
+TEST(Wrap, AReadOfWhatNobodyWroteFailsACellUnlessItsWritesAreNotAllSeen) {
+  const std::string log =
+      "========= COMPUTE-SANITIZER\n"
+      "========= Uninitialized __global__ memory read of size 4 bytes\n"
+      "=========     at cgconform::workloads::cuda::add_rows(float *)+0x60 in rows.cu:4\n"
+      "========= ERROR SUMMARY: 1 error\n";
+  for (const auto& [dtype, verdict] :
+       {std::pair{"fp32", "FAIL_STALE_ADDRESS"}, std::pair{"bf16", "INCONCLUSIVE_ENV"}}) {
+    int exit_code = -1;
+    for (const json& result : run_wrapped(log, exit_code, "initcheck", dtype)) {
+      EXPECT_EQ(result.at("verdict"), verdict) << dtype;
+    }
+  }
 }
 
 TEST(Wrap, AReportWithoutASummaryIsNoPass) {
