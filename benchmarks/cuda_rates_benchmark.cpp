@@ -44,8 +44,8 @@ using workloads::Stream;
 template <typename Work>
 double device_milliseconds(Device& device, Stream& stream, int repeats, Work&& work) {
   work();
-  const auto start = device.create_event();
-  const auto end = device.create_event();
+  const auto start = device.create_event(workloads::EventKind::timing);
+  const auto end = device.create_event(workloads::EventKind::timing);
   stream.record(*start);
   for (int i = 0; i < repeats; ++i) work();
   stream.record(*end);
@@ -193,11 +193,12 @@ class PeerCells {
   PeerCells(Device& device, bool full_iteration)
       : device_(&device),
         cell_(peer_cell(full_iteration)),
-        comparator_(suites::create_device_comparator(device)) {}
+        comparator_(suites::create_device_comparator(device)),
+        controls_(std::make_shared<suites::ControlTensors>(device)) {}
 
   /// Runs the legs afresh, or takes the eager one from `shared` where it is given.
   void run_one(suites::SharedLegs* shared) {
-    suites::ControlledComparator controlled(*device_, *comparator_);
+    suites::ControlledComparator controlled(*device_, *comparator_, controls_);
     suites::LegSet legs(cell_, controlled);
     const suites::LegOwner owner{.cell = fmt::format("cell {}", cells_++), .seed = 1};
     for (const auto& request : {suites::eager_leg(), suites::graph_leg()}) {
@@ -230,6 +231,7 @@ class PeerCells {
   Device* device_;
   matrix::Cell cell_;
   std::unique_ptr<suites::TensorComparator> comparator_;
+  std::shared_ptr<suites::ControlTensors> controls_;
   int cells_ = 0;
 };
 

@@ -144,7 +144,7 @@ RankReport run_cell(const matrix::Cell& cell, const CellRunOptions& options,
     return report;
   }
 
-  ControlledComparator comparator(environment.device, environment.comparator);
+  ControlledComparator comparator(environment.device, environment.comparator, environment.controls);
   LegSet legs(cell, comparator);
   const auto failure = run_legs(cell, plan, run_leg, gang, legs);
   if (environment.progress != nullptr) {

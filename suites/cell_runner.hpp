@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -26,6 +27,7 @@ struct CellEnvironment {
   TensorComparator& comparator;
   workloads::Communicator* gang = nullptr;  ///< null where the cell has one rank
   workloads::ProgressSink* progress = nullptr;
+  std::shared_ptr<ControlTensors> controls;  ///< kept from cell to cell; null makes the cell's own
 };
 
 struct CellRunOptions {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -61,13 +62,11 @@ std::string describe(const Comparison& comparison) {
 
 }  // namespace
 
-/// A small tensor of each dtype: a row of zeros, and twice the same row with a one in it.
-class ControlledComparator::ControlPairs {
+class ControlTensors::Memory {
  public:
-  explicit ControlPairs(workloads::Device& device)
+  explicit Memory(workloads::Device& device)
       : stream_(device.create_stream("comparator control")), allocator_(device.segment_source()) {}
 
-  /// Makes the tensors of these types that are not there yet; the other calls ask for them.
   void prepare(const std::set<DType>& types) {
     const std::size_t known = tensors_.size();
     for (const DType dtype : types) {
@@ -75,12 +74,14 @@ class ControlledComparator::ControlPairs {
     }
     if (tensors_.size() != known) stream_->synchronize();
   }
-  ComparisonPair different(DType dtype) const { return {row(dtype, zeros), row(dtype, marked)}; }
-  ComparisonPair equal(DType dtype) const { return {row(dtype, marked), row(dtype, marked_again)}; }
+
+  enum Row : std::uint8_t { zeros, marked, marked_again, rows };
+  ComparisonPair pair(DType dtype, Row expected, Row actual) const {
+    const workloads::TensorView tensor = tensors_.at(dtype).view();
+    return {workloads::rows_of(tensor, expected, 1), workloads::rows_of(tensor, actual, 1)};
+  }
 
  private:
-  enum Row : std::uint8_t { zeros, marked, marked_again, rows };
-
   Buffer make(DType dtype) {
     const auto element = static_cast<std::size_t>(workloads::dtype_bytes(dtype));
     std::vector<std::byte> content(element * control_elements * rows);
@@ -95,30 +96,48 @@ class ControlledComparator::ControlPairs {
     return buffer;
   }
 
-  workloads::TensorView row(DType dtype, Row which) const {
-    return workloads::rows_of(tensors_.at(dtype).view(), which, 1);
-  }
-
   std::unique_ptr<workloads::Stream> stream_;
   workloads::CachingAllocator allocator_;
   std::map<DType, Buffer> tensors_;
 };
 
-ControlledComparator::ControlledComparator(workloads::Device& device, TensorComparator& comparator)
-    : comparator_(comparator), pairs_(std::make_unique<ControlPairs>(device)) {}
+ControlTensors::ControlTensors(workloads::Device& device)
+    : memory_(std::make_unique<Memory>(device)) {}
 
-ControlledComparator::~ControlledComparator() = default;
+ControlTensors::~ControlTensors() = default;
+
+void ControlTensors::prepare(const std::set<DType>& types) {
+  memory_->prepare(types);
+}
+
+ComparisonPair ControlTensors::different(DType dtype) const {
+  return memory_->pair(dtype, Memory::zeros, Memory::marked);
+}
+
+ComparisonPair ControlTensors::equal(DType dtype) const {
+  return memory_->pair(dtype, Memory::marked, Memory::marked_again);
+}
+
+ControlledComparator::ControlledComparator(workloads::Device& device, TensorComparator& comparator,
+                                           std::shared_ptr<ControlTensors> controls)
+    : comparator_(comparator),
+      tensors_(controls != nullptr ? std::move(controls)
+                                   : std::make_shared<ControlTensors>(device)) {}
 
 std::vector<Comparison> ControlledComparator::compare(std::vector<ComparisonPair> pairs,
                                                       const Tolerance& tolerance) {
   if (pairs.empty()) return {};
   std::set<DType> types;
-  for (const ComparisonPair& pair : pairs) types.insert(pair.expected.dtype);
-  pairs_->prepare(types);
+  DType last = pairs.front().expected.dtype;
+  types.insert(last);
+  for (const ComparisonPair& pair : pairs) {
+    if (std::exchange(last, pair.expected.dtype) != last) types.insert(last);
+  }
+  tensors_->prepare(types);
   const std::size_t real = pairs.size();
   for (const DType dtype : types) {
-    pairs.push_back(pairs_->different(dtype));
-    pairs.push_back(pairs_->equal(dtype));
+    pairs.push_back(tensors_->different(dtype));
+    pairs.push_back(tensors_->equal(dtype));
   }
   std::vector<Comparison> outcomes = comparator_.compare(pairs, tolerance);
   if (outcomes.size() != pairs.size()) {

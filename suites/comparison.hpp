@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,12 +52,32 @@ std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& de
 /// A comparator that says equal without looking: the sabotage that every cell's control must catch.
 std::unique_ptr<TensorComparator> create_equal_saying_comparator();
 
+/// Small tensors on the device, which must outlive them: for each type in use a row of zeros, and
+/// twice the same row with a one in it. They are made once and only read.
+class ControlTensors {
+ public:
+  explicit ControlTensors(workloads::Device& device);
+  ~ControlTensors();
+  ControlTensors(const ControlTensors&) = delete;
+  ControlTensors& operator=(const ControlTensors&) = delete;
+
+  /// Makes those of these types that are not there yet; the other calls ask for them.
+  void prepare(const std::set<workloads::DType>& types);
+  ComparisonPair different(workloads::DType dtype) const;
+  ComparisonPair equal(workloads::DType dtype) const;
+
+ private:
+  class Memory;
+  std::unique_ptr<Memory> memory_;
+};
+
 /// A comparator with its own control: every batch carries, for each type in it, one pair known to
 /// differ and one known to be equal, through the same call as the real pairs.
 class ControlledComparator {
  public:
-  ControlledComparator(workloads::Device& device, TensorComparator& comparator);
-  ~ControlledComparator();
+  /// With `controls` of its own where none are given.
+  ControlledComparator(workloads::Device& device, TensorComparator& comparator,
+                       std::shared_ptr<ControlTensors> controls = nullptr);
   ControlledComparator(const ControlledComparator&) = delete;
   ControlledComparator& operator=(const ControlledComparator&) = delete;
 
@@ -71,11 +92,10 @@ class ControlledComparator {
   const std::string& control_failure() const { return control_failure_; }
 
  private:
-  class ControlPairs;
   void judge_controls(std::span<const Comparison> controls);
 
   TensorComparator& comparator_;
-  std::unique_ptr<ControlPairs> pairs_;
+  std::shared_ptr<ControlTensors> tensors_;
   std::uint64_t controls_ = 0;
   std::uint64_t comparisons_ = 0;
   std::string control_failure_;

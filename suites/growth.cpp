@@ -37,7 +37,7 @@ constexpr std::array quantities{
     MemoryQuantity{"bytes reserved for graphs",
                    [](const MemorySample& s) { return static_cast<double>(s.device.graph_bytes); }},
     MemoryQuantity{"device bytes in use",
-                   [](const MemorySample& s) { return static_cast<double>(s.device.used_bytes); },
+                   [](const MemorySample& s) { return static_cast<double>(s.used_bytes); },
                    64 * kibibyte},
     MemoryQuantity{"streams",
                    [](const MemorySample& s) { return static_cast<double>(s.device.streams); }},

@@ -31,12 +31,6 @@ using suites::RankReport;
 using suites::Verdict;
 using workloads::Sabotage;
 
-std::unique_ptr<suites::TensorComparator> make_comparator(workloads::Device& device,
-                                                          Sabotage sabotage) {
-  if (sabotage == Sabotage::comparator_says_equal) return suites::create_equal_saying_comparator();
-  return suites::create_device_comparator(device);
-}
-
 /// Memory of this process; 0 where the kernel does not say.
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -149,13 +143,18 @@ RankReport TrainingExecutor::run(const Assignment& assignment) {
     return assignment.shares_legs ? shared_legs_->take(owner, cell, request, run)
                                   : suites::SourcedLeg(run());
   };
-  const auto comparator = make_comparator(device(), sabotage);
+  const auto equal_saying = suites::create_equal_saying_comparator();
+  const bool sabotaged = sabotage == Sabotage::comparator_says_equal;
   suites::CellRunOptions options;
   options.cell_id = assignment.name.id;
   options.seed = assignment.seed;
   options.world_rank = assignment.world_ranks.at(static_cast<std::size_t>(assignment.rank));
   return suites::run_cell(assignment.cell, options, run_leg,
-                          {device(), *comparator, gang, &board_});
+                          {.device = device(),
+                           .comparator = sabotaged ? *equal_saying : *comparator_,
+                           .gang = gang,
+                           .progress = &board_,
+                           .controls = controls_});
 }
 
 RankReport TrainingExecutor::run_scenario(const Assignment& assignment) {
@@ -212,6 +211,8 @@ void TrainingExecutor::open_device(const Assignment& assignment) {
   device_ =
       workloads::with_guard_pages(std::move(device_), placement_named(assignment.guard_pages));
   shared_legs_ = std::make_unique<suites::SharedLegs>(*device_, bytes_for_shared_legs(*device_));
+  comparator_ = suites::create_device_comparator(*device_);
+  controls_ = std::make_shared<suites::ControlTensors>(*device_);
   const workloads::AddressRange arena = device_->segment_source().range();
   board_.set_arena(arena.begin, arena.begin + arena.bytes);
 }

@@ -8,6 +8,7 @@
 #include "harness/worker/mishap.hpp"
 #include "harness/worker/worker_link.hpp"
 #include "harness/worker/worker_loop.hpp"
+#include "suites/comparison.hpp"
 #include "suites/shared_legs.hpp"
 #include "workloads/device/device.hpp"
 #include "workloads/lifecycle/communicator_keeper.hpp"
@@ -27,7 +28,6 @@ class TrainingExecutor final : public CellExecutor {
  private:
   suites::RankReport run(const Assignment& assignment);
   suites::RankReport run_scenario(const Assignment& assignment);
-  /// Made with the first cell, so that scenarios of the process see none.
   /// Makes the device that the assignment names, for the worker's life.
   void open_device(const Assignment& assignment);
   workloads::Device& device();
@@ -40,6 +40,8 @@ class TrainingExecutor final : public CellExecutor {
   MishapSink progress_;  ///< what the workload tells of itself, on its way to the board
   std::unique_ptr<workloads::Device> device_;
   std::unique_ptr<suites::SharedLegs> shared_legs_;  ///< on the device
+  std::unique_ptr<suites::TensorComparator> comparator_;
+  std::shared_ptr<suites::ControlTensors> controls_;
   std::map<std::uint64_t, std::unique_ptr<workloads::Communicator>> gangs_;
   workloads::CommunicatorKeeper keeper_;
 };

@@ -32,8 +32,8 @@ class CaptureScene {
         main(used_device.create_stream("capturing")),
         side(used_device.create_stream("side")),
         other(used_device.create_stream("other")),
-        event(used_device.create_event()),
-        second_event(used_device.create_event()),
+        event(used_device.create_event(workloads::EventKind::timing)),
+        second_event(used_device.create_event(workloads::EventKind::timing)),
         allocator_(used_device.segment_source()),
         tensor(allocator_, *main, workloads::default_pool, workloads::DType::fp32,
                workloads::Shape{elements}, "scene") {

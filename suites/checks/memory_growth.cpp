@@ -83,6 +83,7 @@ class SmallCycle {
     return {.taken = true,
             .by_driver = device_.properties().kind == "cuda",
             .device = device_.resource_use(),
+            .used_bytes = device_.used_bytes(),
             .host = workloads::host_use(),
             .live_blocks = pools.live_blocks,
             .active_bytes = pools.active_bytes,

@@ -106,7 +106,7 @@ TEST_F(FindGrowthTest, SeesEveryQuantityOfTheTable) {
       [](MemorySample& s, std::int64_t n) { s.reserved_bytes += n; },
       [](MemorySample& s, std::int64_t n) { s.device.segment_bytes += n; },
       [](MemorySample& s, std::int64_t n) { s.device.graph_bytes += n; },
-      [](MemorySample& s, std::int64_t n) { s.device.used_bytes += n << 20; },
+      [](MemorySample& s, std::int64_t n) { s.used_bytes += n << 20; },
       [](MemorySample& s, std::int64_t n) { s.device.streams += n; },
       [](MemorySample& s, std::int64_t n) { s.device.events += n; },
       [](MemorySample& s, std::int64_t n) { s.host.file_descriptors += n; },

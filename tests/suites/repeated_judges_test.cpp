@@ -138,6 +138,20 @@ TEST_F(RepeatedJudgesTest, WantEveryTimeOfItsOwn) {
   EXPECT_EQ(judged([](auto& times) { times.launches[0] = -1.0; }).verdict, Verdict::fail_perf);
 }
 
+TEST_F(RepeatedJudgesTest, WantTheFirstLaunchTimedWhereNoUploadCameBefore) {
+  const auto judged = [&](std::size_t launches) {
+    return judge("PRF-04", SyntheticLegs::cell(),
+                 [&](const LegRequest& request, LegRecord& record) {
+                   if (!request.timed && request.kind == LegKind::graph) {
+                     record.graphs[0].times.launches.resize(launches);
+                   }
+                 })
+        .verdict;
+  };
+  EXPECT_EQ(judged(1), Verdict::pass);
+  EXPECT_EQ(judged(0), Verdict::fail_perf);
+}
+
 TEST_F(RepeatedJudgesTest, WantEagerAndReplayedStepsTimed) {
   const auto judged = [&](LegKind kind, const std::function<void(LegRecord&)>& spoil) {
     return judge("PRF-04", SyntheticLegs::cell(),

@@ -174,7 +174,9 @@ class SyntheticLegs {
       graph.size = {.nodes = nodes_a_graph, .edges = 0};
       graph.dot = "digraph dot { \"0\"; \"1\"; \"2\" }";
       graph.times = {.capture = 1.0, .instantiate = 1.0, .upload = request.timed ? 1.0 : -1.0};
-      if (!request.instrumented) graph.times.launches.assign(planned.launches, 0.5);
+      if (!request.instrumented) {
+        graph.times.launches.assign(request.timed ? planned.launches : 1, 0.5);
+      }
       record.totals.graph_launches += planned.launches;
       record.totals.graph_nodes_run += planned.launches * nodes_a_graph;
       record.graphs.push_back(std::move(graph));

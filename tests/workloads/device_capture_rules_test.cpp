@@ -48,8 +48,8 @@ struct Scene : DeviceFixture {
   CaptureMode mode;
   std::unique_ptr<Stream> capturing;
   std::unique_ptr<Stream> other = device->create_stream("other", StreamKind::non_blocking);
-  std::unique_ptr<Event> outside = device->create_event();
-  std::unique_ptr<Event> captured = device->create_event();
+  std::unique_ptr<Event> outside = device->create_event(EventKind::timing);
+  std::unique_ptr<Event> captured = device->create_event(EventKind::timing);
   std::unique_ptr<Event> ended = device->create_event();
   Buffer x;
   Segment segment;

@@ -189,13 +189,28 @@ TEST(ReferenceStream, CountsWhatItRanAndTellsTheObserver) {
 
 TEST(ReferenceStream, TimesRecordedEvents) {
   DeviceFixture f;
-  auto start = f.device->create_event();
-  auto end = f.device->create_event();
+  auto start = f.device->create_event(EventKind::timing);
+  auto end = f.device->create_event(EventKind::timing);
   EXPECT_THROW(end->elapsed_since(*start), DeviceError);
   f.stream->record(*start);
   f.stream->record(*end);
   f.stream->synchronize();
   EXPECT_GE(end->elapsed_since(*start), 0.0);
+}
+
+TEST(ReferenceStream, RefusesToTimeByEventsThatOnlyOrder) {
+  DeviceFixture f;
+  auto start = f.device->create_event(EventKind::timing);
+  auto end = f.device->create_event();
+  f.stream->record(*start);
+  f.stream->record(*end);
+  f.stream->synchronize();
+  try {
+    end->elapsed_since(*start);
+    FAIL() << "an event that only orders gave a time";
+  } catch (const DeviceError& error) {
+    EXPECT_EQ(error.category(), ErrorCategory::invalid_resource_handle);
+  }
 }
 
 }  // namespace

@@ -294,13 +294,14 @@ void GraphKeeper::take_graph(Window& window) {
 
 void GraphKeeper::launch(CapturedGraph& graph) {
   Stream& stream = context_.stream();
-  if (context_.recorder.instrumented()) {
+  const bool first = graph.exec->launches() == 0;
+  if (context_.recorder.instrumented() || !(context_.request.timed || first)) {
     graph.exec->launch(stream);
     return;
   }
   LaunchEvents& events = graph.launches.emplace_back();
-  events.begin = context_.device().create_event();
-  events.end = context_.device().create_event();
+  events.begin = context_.device().create_event(EventKind::timing);
+  events.end = context_.device().create_event(EventKind::timing);
   stream.record(*events.begin);
   graph.exec->launch(stream);
   stream.record(*events.end);

@@ -35,7 +35,7 @@ struct CapturedGraph {
   std::int32_t index = -1;  ///< into LegRecord::graphs
   std::vector<LaunchedCommunication> communications;
   GraphTimes times;
-  std::vector<LaunchEvents> launches;  ///< of legs that are timed by events
+  std::vector<LaunchEvents> launches;  ///< of the launches whose time is taken
 };
 
 /// What a capture is told about the graph it makes.

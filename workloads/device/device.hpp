@@ -59,7 +59,7 @@ class Device {
   /// The legacy default stream: it synchronises with every blocking stream, and its use while one
   /// of them captures is stream_capture_implicit.
   virtual Stream& legacy_stream() = 0;
-  virtual std::unique_ptr<Event> create_event() = 0;
+  virtual std::unique_ptr<Event> create_event(EventKind kind = EventKind::ordering) = 0;
   virtual std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) = 0;
   /// Segments that allocators carve blocks from.
   virtual SegmentSource& segment_source() = 0;
@@ -76,6 +76,9 @@ class Device {
   virtual void reset_counters() = 0;
   /// What the device holds now. Where the caller waits for the device first, the figures are exact.
   virtual ResourceUse resource_use() const = 0;
+  /// Bytes of the device that this process holds; on CUDA without NVML those of all processes. To
+  /// ask NVML takes longer than to launch ten kernels.
+  virtual std::int64_t used_bytes() const = 0;
   /// An object that graphs can retain: `released` runs once, on any thread and possibly later,
   /// after the caller and every graph and executable that retains the object have let go of it.
   virtual std::shared_ptr<void> create_user_object(std::function<void()> released) = 0;

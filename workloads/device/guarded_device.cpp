@@ -22,7 +22,9 @@ class GuardedDevice final : public Device, public SegmentSources {
     return device_->create_stream(std::move(name), kind);
   }
   Stream& legacy_stream() override { return device_->legacy_stream(); }
-  std::unique_ptr<Event> create_event() override { return device_->create_event(); }
+  std::unique_ptr<Event> create_event(EventKind kind) override {
+    return device_->create_event(kind);
+  }
   std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
     return device_->create_communicator(std::move(options));
   }
@@ -35,6 +37,7 @@ class GuardedDevice final : public Device, public SegmentSources {
   void settle_counters() override { device_->settle_counters(); }
   void reset_counters() override { device_->reset_counters(); }
   ResourceUse resource_use() const override { return device_->resource_use(); }
+  std::int64_t used_bytes() const override { return device_->used_bytes(); }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
     return device_->create_user_object(std::move(released));
   }

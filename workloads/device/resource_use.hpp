@@ -6,7 +6,6 @@ namespace cgconform::workloads {
 
 /// What a device holds for this process, as the device itself counts it.
 struct ResourceUse {
-  std::int64_t used_bytes = 0;     ///< by this process; on CUDA without NVML by all of the device's
   std::int64_t segment_bytes = 0;  ///< handed out by the device's segment source, not released
   std::int64_t graph_bytes = 0;    ///< reserved for the memory of graphs, outside segments
   std::int64_t graphs = 0;

@@ -18,6 +18,9 @@ enum class CaptureStatus : std::uint8_t { none, active, invalidated };
 enum class StreamKind : std::uint8_t { blocking, non_blocking };
 
 /// A point in a stream's order. Recording inside capture makes it a captured event.
+/// What an event is for. One that only orders is cheaper to make, record and wait for.
+enum class EventKind : std::uint8_t { ordering, timing };
+
 class Event {
  public:
   virtual ~Event() = default;
@@ -25,7 +28,7 @@ class Event {
   virtual bool query() = 0;
   /// Blocks the host until the last record ended.
   virtual void synchronize() = 0;
-  /// Milliseconds between two recorded, completed events.
+  /// Milliseconds between two recorded, completed events that are for timing.
   virtual double elapsed_since(Event& start) = 0;
 };
 

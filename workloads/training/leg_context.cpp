@@ -26,12 +26,13 @@ void LegContext::pass(ReturnPoint point) const {
   throw EarlyReturnError(early_return_text(point));
 }
 
-MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool host) {
+MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool process) {
   const PoolStatistics pools = memory.allocator->total_statistics(observations);
   return {.taken = true,
           .by_driver = memory.device.properties().kind == "cuda",
           .device = memory.device.resource_use(),
-          .host = host ? host_use() : HostUse{},
+          .used_bytes = process ? memory.device.used_bytes() : 0,
+          .host = process ? host_use() : HostUse{},
           .live_blocks = pools.live_blocks,
           .active_bytes = pools.active_bytes,
           .reserved_bytes = pools.reserved_bytes};

@@ -42,9 +42,9 @@ struct LegMemory {
   std::vector<std::shared_ptr<void>> kept;
 };
 
-/// What the leg and its device hold, and with `host` this process, which takes reading several
-/// files. Nothing may run.
-MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool host);
+/// What the leg and its device hold, and with `process` what this process does, which takes
+/// reading several files and a question to the driver. Nothing may run.
+MemorySample sample_memory(const LegMemory& memory, PoolId observations, bool process);
 
 /// Enters phases for the watchdog and sums up the host time spent in each.
 class PhaseClock {

@@ -86,7 +86,8 @@ struct GraphTimes {
   double capture = 0.0;      ///< host, from the beginning of the capture to its end
   double instantiate = 0.0;  ///< host
   double upload = -1.0;      ///< host, until the device has the graph; -1 where it was not uploaded
-  /// Device, of every launch in order; empty in legs whose instruments wait around launches.
+  /// Device, of every launch in order in timed legs, and of the first alone in others; empty in
+  /// legs whose instruments wait around launches.
   std::vector<double> launches;
 };
 

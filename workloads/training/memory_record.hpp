@@ -13,6 +13,7 @@ struct MemorySample {
   bool taken = false;
   bool by_driver = false;  ///< a GPU's driver allocates on this process's heap, too
   ResourceUse device;
+  std::int64_t used_bytes = 0;  ///< Device::used_bytes(); 0 where the process was not looked at
   HostUse host;
   std::int64_t live_blocks = 0;     ///< of all pools but that of observations
   std::int64_t active_bytes = 0;    ///< in those blocks

@@ -10,8 +10,8 @@ void StepTimer::begin(std::int32_t step) {
   executions_before_ = context_.record.executions.size();
   Span& span = spans_.emplace_back();
   span.times.step = step;
-  span.begin = context_.device().create_event();
-  span.end = context_.device().create_event();
+  span.begin = context_.device().create_event(EventKind::timing);
+  span.end = context_.device().create_event(EventKind::timing);
   context_.stream().record(*span.begin);
   since_ = std::chrono::steady_clock::now();
 }

@@ -124,7 +124,9 @@ class CudaDevice final : public Device, public SegmentSources {
     return std::make_unique<CudaStream>(state_, algorithms_, kind);
   }
   Stream& legacy_stream() override { return *legacy_; }
-  std::unique_ptr<Event> create_event() override { return std::make_unique<CudaEvent>(state_); }
+  std::unique_ptr<Event> create_event(EventKind kind) override {
+    return std::make_unique<CudaEvent>(state_, kind);
+  }
   std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
     if (options.size > 1) return std::make_unique<NcclCommunicator>(state_, std::move(options));
     if (!alone_) {
@@ -170,8 +172,23 @@ class CudaDevice final : public Device, public SegmentSources {
     CGCONFORM_CUDA_TRY(
         cudaDeviceGetGraphMemAttribute(ordinal_, cudaGraphMemAttrReservedMemCurrent, &reserved));
     use.graph_bytes = static_cast<std::int64_t>(reserved);
-    use.used_bytes = used_bytes(use);
     return use;
+  }
+  std::int64_t used_bytes() const override {
+    switch (memory_figure_) {
+      case MemoryFigure::of_process:
+        return nvml_->bytes_of_this_process();
+      case MemoryFigure::of_device: {
+        std::size_t free = 0;
+        std::size_t total = 0;
+        CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
+        return static_cast<std::int64_t>(total - free);
+      }
+      case MemoryFigure::of_blocks:
+        break;
+    }
+    const ResourceUse use = resource_use();
+    return use.segment_bytes + use.graph_bytes;
   }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
     return state_->observed("user_object_create", "",
@@ -220,21 +237,6 @@ class CudaDevice final : public Device, public SegmentSources {
   void set_replay_seed(std::uint64_t /*seed*/) override {}
 
  private:
-  std::int64_t used_bytes(const ResourceUse& use) const {
-    switch (memory_figure_) {
-      case MemoryFigure::of_process:
-        return nvml_->bytes_of_this_process();
-      case MemoryFigure::of_device: {
-        std::size_t free = 0;
-        std::size_t total = 0;
-        CGCONFORM_CUDA_TRY(cudaMemGetInfo(&free, &total));
-        return static_cast<std::int64_t>(total - free);
-      }
-      case MemoryFigure::of_blocks:
-        break;
-    }
-    return use.segment_bytes + use.graph_bytes;
-  }
   ExpandableSegmentSource& mapped_chunks() {
     if (!mapped_chunks_) {
       mapped_chunks_ =

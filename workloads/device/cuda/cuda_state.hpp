@@ -44,6 +44,11 @@ class CudaState {
 
   LiveObjects& live_objects() { return live_objects_; }
 
+  void capture_began() { ++open_captures_; }
+  void capture_ended() { --open_captures_; }
+  /// True while any stream may capture: only then does a call have to ask its own.
+  bool captures() const { return open_captures_ > 0; }
+
   std::uint64_t next_stream_id() { return ++last_stream_id_; }
   /// Streams that `synchronize` of the device waits for.
   void add_stream(cudaStream_t stream);
@@ -101,6 +106,7 @@ class CudaState {
   std::atomic<std::uint64_t> graph_nodes_run_{0};
   std::atomic<std::uint64_t> failed_calls_{0};
   std::atomic<std::uint64_t> last_stream_id_{0};
+  std::atomic<std::int64_t> open_captures_{0};
   std::vector<std::shared_ptr<CommunicatorLink>> live_communicators() const;
 
   std::mutex streams_mutex_;

@@ -49,9 +49,10 @@ std::size_t byte_count(const TensorView& tensor) {
 
 }  // namespace
 
-CudaEvent::CudaEvent(std::shared_ptr<CudaState> state) : state_(std::move(state)) {
+CudaEvent::CudaEvent(std::shared_ptr<CudaState> state, EventKind kind) : state_(std::move(state)) {
   cudaEvent_t event = nullptr;
-  CGCONFORM_CUDA_TRY(cudaEventCreate(&event));
+  const unsigned flags = kind == EventKind::timing ? cudaEventDefault : cudaEventDisableTiming;
+  CGCONFORM_CUDA_TRY(cudaEventCreateWithFlags(&event, flags));
   event_.reset(event);
 }
 
@@ -95,6 +96,7 @@ CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlg
 }
 
 CudaStream::~CudaStream() {
+  note_end_of_capture();
   if (owned_) state_->remove_stream(handle_);
 }
 
@@ -217,7 +219,7 @@ void CudaStream::synchronize() {
 
 void CudaStream::await_end() {
   // Where the stream captures, the plain call gives the error that belongs to it.
-  const bool captures = capture_status() != CaptureStatus::none;
+  const bool captures = state_->captures() && capture_status() != CaptureStatus::none;
   state_->await([&] { return captures || has_ended(cudaStreamQuery(handle_)); },
                 [this] { CGCONFORM_CUDA_TRY(cudaStreamSynchronize(handle_)); });
 }
@@ -237,7 +239,13 @@ bool CudaStream::query() {
 void CudaStream::begin_capture(CaptureMode mode) {
   state_->observed("begin_capture", "", [this, mode] {
     CGCONFORM_CUDA_TRY(cudaStreamBeginCapture(handle_, runtime_mode(mode)));
+    began_capture_ = true;
+    state_->capture_began();
   });
+}
+
+void CudaStream::note_end_of_capture() {
+  if (std::exchange(began_capture_, false)) state_->capture_ended();
 }
 
 std::unique_ptr<Graph> CudaStream::end_capture() {
@@ -245,7 +253,10 @@ std::unique_ptr<Graph> CudaStream::end_capture() {
     const CaptureInfo info = capture_info(handle_);
     const std::shared_ptr<CaptureRecord> record = state_->take_capture_record(info.id);
     cudaGraph_t graph = nullptr;
-    CGCONFORM_CUDA_TRY(cudaStreamEndCapture(handle_, &graph));
+    const cudaError_t status = cudaStreamEndCapture(handle_, &graph);
+    // Refused from another thread or on another stream, the capture goes on.
+    if (capture_status() == CaptureStatus::none) note_end_of_capture();
+    CGCONFORM_CUDA_TRY(status);
     return std::make_unique<CudaGraph>(state_, GraphHandle(graph), record);
   });
 }

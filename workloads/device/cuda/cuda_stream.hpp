@@ -13,7 +13,7 @@ namespace cgconform::workloads::cuda {
 
 class CudaEvent final : public Event {
  public:
-  explicit CudaEvent(std::shared_ptr<CudaState> state);
+  CudaEvent(std::shared_ptr<CudaState> state, EventKind kind);
   bool query() override;
   void synchronize() override;
   double elapsed_since(Event& start) override;
@@ -63,7 +63,7 @@ class CudaStream final : public Stream {
   /// what `describe` returns.
   template <typename Describe, typename Enqueue>
   void recorded(Describe&& describe, Enqueue&& enqueue) {
-    const CaptureInfo before = capture_info(handle_);
+    const CaptureInfo before = state_->captures() ? capture_info(handle_) : CaptureInfo{};
     const bool captures = before.status == cudaStreamCaptureStatusActive;
     const std::size_t nodes_before = captures ? node_count(before.graph) : 0;
     enqueue();
@@ -81,12 +81,15 @@ class CudaStream final : public Stream {
   void record_call(const CaptureInfo& info, std::size_t first_node, std::size_t end_node,
                    CapturedCall call);
 
+  void note_end_of_capture();
+
   std::shared_ptr<CudaState> state_;
   std::unique_ptr<LiveObject> live_;  ///< null for the legacy stream
   StreamHandle owned_;
   GemmEngine gemm_;
   cudaStream_t handle_ = nullptr;
   std::uint64_t id_ = 0;
+  bool began_capture_ = false;
 };
 
 }  // namespace cgconform::workloads::cuda

@@ -357,6 +357,10 @@ double Core::elapsed(EventState& start, EventState& end) {
   const Lock lock(mutex_);
   for (EventState* event : {&start, &end}) {
     refuse_captured_event(*event, CaptureViolation::time_captured_event, call_name);
+    if (event->kind != EventKind::timing) {
+      throw DeviceError(ErrorCategory::invalid_resource_handle, std::string(call_name),
+                        "an event is not for timing; create both as EventKind::timing");
+    }
     if (event->record == nullptr) {
       throw DeviceError(ErrorCategory::invalid_resource_handle, std::string(call_name),
                         "an event was never recorded; record both first");

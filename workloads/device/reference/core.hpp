@@ -83,6 +83,7 @@ class Core {
 
   /// What an event was last recorded in. Guarded by the core's mutex.
   struct EventState {
+    EventKind kind = EventKind::ordering;
     std::shared_ptr<EventRecord> record;  ///< outside captures
     std::shared_ptr<CaptureSession> capture;
     std::vector<std::int32_t> tail;  ///< nodes before the record, in `capture`

@@ -62,9 +62,9 @@ class ReferenceDevice : public Device, public SegmentSources {
     });
   }
   Stream& legacy_stream() override { return legacy_; }
-  std::unique_ptr<Event> create_event() override {
+  std::unique_ptr<Event> create_event(EventKind kind) override {
     return core_->call("create event", {}, [&]() -> std::unique_ptr<Event> {
-      return std::make_unique<ReferenceEvent>(core_);
+      return std::make_unique<ReferenceEvent>(core_, kind);
     });
   }
   std::unique_ptr<Communicator> create_communicator(CommunicatorOptions options) override {
@@ -88,10 +88,10 @@ class ReferenceDevice : public Device, public SegmentSources {
   ResourceUse resource_use() const override {
     ResourceUse use = core_->live_objects().use();
     use.segment_bytes = arena_.bytes_in_use();
-    use.used_bytes = use.segment_bytes;
     use.streams = core_->live_streams();
     return use;
   }
+  std::int64_t used_bytes() const override { return arena_.bytes_in_use(); }
   std::shared_ptr<void> create_user_object(std::function<void()> released) override {
     return core_->call("create user object", {}, [&] {
       return std::shared_ptr<void>(std::make_shared<UserObject>(core_, std::move(released)));

@@ -11,7 +11,8 @@ namespace cgconform::workloads::reference {
 
 class ReferenceEvent : public Event {
  public:
-  explicit ReferenceEvent(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  ReferenceEvent(std::shared_ptr<Core> core, EventKind kind)
+      : core_(std::move(core)), state_{.kind = kind} {}
   bool query() override;
   void synchronize() override;
   double elapsed_since(Event& start) override;
