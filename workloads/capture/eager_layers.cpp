@@ -101,6 +101,10 @@ void EagerLayers::release(std::int32_t microbatch, const LayerRange& layers) {
               held_.lower_bound({microbatch, layers.first + layers.count, 0}));
 }
 
+bool EagerLayers::keeps_outputs() const {
+  return body_.leg().cell.config.recompute_granularity != matrix::RecomputeGranularity::full;
+}
+
 const void* EagerLayers::output_address(const LayerCall& call) const {
   const auto held = held_.find(key_of(call));
   return held == held_.end() ? nullptr : held->second.output.view().data;

@@ -30,6 +30,10 @@ class EagerLayers {
   void release(std::int32_t microbatch, const LayerRange& layers);
   void clear();
 
+  /// True where outputs and input gradients stay until their release: of layers that are computed
+  /// again, outputs are given back when the next layer has read them.
+  bool keeps_outputs() const;
+
   /// Address of the kept output or input gradient of a call; null where there is none.
   const void* output_address(const LayerCall& call) const;
   const void* grad_input_address(const LayerCall& call) const;

@@ -1,6 +1,7 @@
 #include "workloads/capture/layer_body.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -145,10 +146,18 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   LayerContext layer = layer_context(call, mode, recorder.instrumented() ? &tap : nullptr);
   if (delays_wgrads()) layer.delayed = delayed;
   BiasGradients bias_gradients;
-  if (call.module->can_delay_wgrads()) layer.bias_gradients = &bias_gradients;
+  std::optional<WgradBranch> branch;
+  if (call.module->can_delay_wgrads()) {
+    layer.bias_gradients = &bias_gradients;
+    if (mode.capturing && !delays_wgrads()) {
+      layer.wgrad_branch =
+          &branch.emplace(context_.device(), context_.stream(), context_.memory.wgrad_stream());
+    }
+  }
   Buffer grad_input = call.module->backward(layer, grad, saved);
   bias_gradients.add_all(layer.stream, layer.label);
   keep_for_wgrads(layer, workspace);
+  if (branch) branch->join();
   context_.pass(mode.capturing ? ReturnPoint::in_capture : ReturnPoint::in_step);
   if (mode.capturing) faults_.after_layer_backward(*call.module, call.layer);
   const bool leaves_some = delayed != nullptr && !delayed->left().empty();

@@ -64,7 +64,8 @@ struct BodyMode {
 /// The code of a layer's forward and backward, the same in eager runs and in captures. Around the
 /// layer itself it offers taps, hashes what lies in slots, and gathers the incoming gradient into a
 /// workspace: in graph legs by branches on side streams, as an overlapped gather does, so that
-/// bodies fork and join. Of a layer called by modules, the one that closes it gathers.
+/// bodies fork and join. Captured backwards add gradients of weights on a branch of their own. Of a
+/// layer called by modules, the one that closes it gathers.
 class LayerBody {
  public:
   explicit LayerBody(LegContext& context);

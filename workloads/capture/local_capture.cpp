@@ -88,6 +88,7 @@ class LocalCapture final : public CaptureImplementation {
   }
 
   bool captured() const override { return created_; }
+  bool returns_lasting_values() const override { return !created_ && layers_.keeps_outputs(); }
 
   void destroy() override {
     layers_.clear();

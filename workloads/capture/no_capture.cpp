@@ -9,10 +9,7 @@ namespace {
 /// Runs everything eagerly: `cuda_graph_impl=none`, and every eager leg.
 class NoCapture final : public CaptureImplementation {
  public:
-  NoCapture(LayerBody& body, GraphKeeper& keeper)
-      : layers_(body, keeper),
-        recomputes_layers_(body.leg().cell.config.recompute_granularity ==
-                           matrix::RecomputeGranularity::full) {}
+  NoCapture(LayerBody& body, GraphKeeper& keeper) : layers_(body, keeper) {}
 
   void run_iteration(const IterationCall&, const IterationBody& body) override { body(BodyMode{}); }
 
@@ -27,14 +24,12 @@ class NoCapture final : public CaptureImplementation {
   void release(std::int32_t microbatch, const LayerRange& layers) override {
     layers_.release(microbatch, layers);
   }
-  /// Of layers that are computed again, outputs are given back when the next layer has read them.
-  bool returns_lasting_values() const override { return !recomputes_layers_; }
+  bool returns_lasting_values() const override { return layers_.keeps_outputs(); }
   void end_schedule_call(const IterationCall&) override {}
   void destroy() override { layers_.clear(); }
 
  private:
   NotedLayers layers_;
-  bool recomputes_layers_;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ class NotedLayers {
   void release(std::int32_t microbatch, const LayerRange& layers) {
     layers_.release(microbatch, layers);
   }
+  bool keeps_outputs() const { return layers_.keeps_outputs(); }
   void clear() { layers_.clear(); }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "workloads/layers/bias_gradients.hpp"
 #include "workloads/layers/layer.hpp"
+#include "workloads/layers/wgrad_branch.hpp"
 
 namespace cgconform::workloads {
 
@@ -41,12 +42,14 @@ class DelayedWgrads {
   std::vector<Buffer> kept_;
 };
 
-/// At the end of a backward: `buffer` stays where gradients of parameters that are added later may
-/// read it.
+/// At the end of a backward: `buffer` stays where gradients of parameters that are added later, or
+/// beside it, may read it.
 inline void keep_for_wgrads(LayerContext& context, Buffer& buffer) {
   if (!buffer.valid()) return;
   if (context.delayed != nullptr) {
     context.delayed->keep(std::move(buffer));
+  } else if (context.wgrad_branch != nullptr) {
+    context.wgrad_branch->keep(std::move(buffer));
   } else if (context.bias_gradients != nullptr) {
     context.bias_gradients->keep_if_read(buffer);
   }

@@ -47,6 +47,7 @@ class TensorTap {
 
 class BiasGradients;
 class DelayedWgrads;
+class WgradBranch;
 
 /// Begins the names of tensors that say where tokens were routed.
 constexpr std::string_view routing_prefix = "routing:";
@@ -79,6 +80,9 @@ struct LayerContext {
   /// Takes the gradients of biases that the end of the backward adds together; null where each is
   /// added at once.
   BiasGradients* bias_gradients = nullptr;
+  /// Where gradients of weights are added beside the rest of the backward; null where they are part
+  /// of it.
+  WgradBranch* wgrad_branch = nullptr;
 };
 
 /// Activations kept from a layer's forward to its backward, by name.

@@ -17,7 +17,14 @@ namespace {
 void add_wgrads(LayerContext& context, const TensorView& grad_output, const TensorView& x,
                 const TensorView& weight_grad, const TensorView& grad_of_bias,
                 const std::string& label) {
-  gemm_accumulate(context.stream, weight_grad, grad_output, true, x, false, label);
+  const auto add = [&](Stream& stream) {
+    gemm_accumulate(stream, weight_grad, grad_output, true, x, false, label);
+  };
+  if (context.wgrad_branch != nullptr) {
+    context.wgrad_branch->run(add);
+  } else {
+    add(context.stream);
+  }
   if (grad_of_bias.valid()) add_bias_gradient(context, grad_of_bias, grad_output, label);
 }
 
@@ -58,11 +65,15 @@ Buffer linear_backward(LayerContext& context, const TensorView& grad_output, con
                        const Parameter& weight, const Parameter* bias, std::string_view name) {
   const std::string label = op_label(context, name) + " backward";
   Buffer grad_x = make_buffer(context, x.dtype, x.shape, name);
-  gemm(context.stream, grad_x.view(), grad_output, false, weight.weight, false, label);
   const TensorView weight_grad = weight.main_grad;
   const TensorView grad_of_bias = bias == nullptr ? TensorView{} : bias->main_grad;
+  // A branch begins before what runs beside it.
+  const bool beside = context.wgrad_branch != nullptr;
+  const auto add = [&] { add_wgrads(context, grad_output, x, weight_grad, grad_of_bias, label); };
+  if (beside) add();
+  gemm(context.stream, grad_x.view(), grad_output, false, weight.weight, false, label);
   if (context.delayed == nullptr) {
-    add_wgrads(context, grad_output, x, weight_grad, grad_of_bias, label);
+    if (!beside) add();
     return grad_x;
   }
   context.delayed->leave(

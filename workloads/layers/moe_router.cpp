@@ -175,9 +175,10 @@ Buffer MoeRouter::grad_normed(LayerContext& context, const TensorView& grad_bund
                   op_label(context, "router.expert_bias"));
   }
   const bool jittered = saved.contains(noise_name);
-  // The gate is no linear layer whose gradient can be delayed.
+  // The gate is no linear layer whose gradient can be delayed or added beside the backward.
   LayerContext at_once = context;
   at_once.delayed = nullptr;
+  at_once.wgrad_branch = nullptr;
   at_once.bias_gradients = nullptr;
   const Buffer grad_gate =
       linear_backward(at_once, grad_logits.view(), jittered ? saved.at(gate_input_name) : normed,

@@ -45,6 +45,11 @@ Stream& LegMemory::side_stream(std::size_t index) {
   return *side_streams[index];
 }
 
+Stream& LegMemory::wgrad_stream() {
+  if (!wgrads) wgrads = device.create_stream("weight gradients");
+  return *wgrads;
+}
+
 StreamScope::StreamScope(LegContext& context, Stream& stream) : context_(context), stream_(stream) {
   const std::unique_ptr<Event> before = context.device().create_event();
   context.memory.main->record(*before);

@@ -32,11 +32,14 @@ struct LegMemory {
 
   /// Side stream number `index`, made on first use.
   Stream& side_stream(std::size_t index);
+  /// The side stream of weight gradients, made on first use.
+  Stream& wgrad_stream();
 
   Device& device;
   std::unique_ptr<Stream> main;
   std::unique_ptr<Stream> loader;
   std::vector<std::unique_ptr<Stream>> side_streams;
+  std::unique_ptr<Stream> wgrads;
   std::unique_ptr<CachingAllocator> allocator;
   /// What faults keep beyond its time; goes with the leg.
   std::vector<std::shared_ptr<void>> kept;

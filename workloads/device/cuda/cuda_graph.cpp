@@ -125,20 +125,21 @@ CudaGraph::CudaGraph(std::shared_ptr<CudaState> state, GraphHandle graph,
   std::pmr::monotonic_buffer_resource memory;
   std::pmr::unordered_map<cudaGraphNode_t, std::int32_t> index_of(handles.size(), &memory);
   nodes_.reserve(record_->calls.size());
-  for (const CapturedCall& call : record_->calls) {
+  for (CapturedCall& call : record_->calls) {
     for (std::size_t made = call.first_node; made < call.end_node; ++made) {
       index_of[handles.at(made)] = static_cast<std::int32_t>(nodes_.size());
     }
     GraphNode node;
     node.kind = call.kind;
-    node.label = call.label;
+    node.label = std::move(call.label);
     node.op_name = call.op_name;
-    node.operands = call.operands;
-    node.communicator = call.communicator;
+    node.operands = std::move(call.operands);
+    node.communicator = std::move(call.communicator);
     node.rank = call.rank;
     node.peer = call.peer;
     nodes_.push_back(std::move(node));
   }
+  record_->calls.clear();
   for (cudaGraphNode_t handle : handles) {
     if (index_of.contains(handle)) continue;
     index_of[handle] = static_cast<std::int32_t>(nodes_.size());

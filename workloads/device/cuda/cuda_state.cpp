@@ -44,6 +44,27 @@ bool ends_before(Clock::time_point deadline, const std::function<bool()>& ended)
 
 }  // namespace
 
+StreamHandle CudaState::take_stream(unsigned flags) {
+  {
+    const std::lock_guard lock(streams_mutex_);
+    if (auto idle = idle_streams_.extract(flags)) return std::move(idle.mapped());
+  }
+  cudaStream_t stream = nullptr;
+  CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&stream, flags));
+  return StreamHandle(stream);
+}
+
+void CudaState::give_back_stream(StreamHandle stream, unsigned flags) {
+  // To ask while something captures could break the capture.
+  if (captures()) return;
+  if (cudaStreamQuery(stream.get()) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return;
+  }
+  const std::lock_guard lock(streams_mutex_);
+  idle_streams_.emplace(flags, std::move(stream));
+}
+
 void CudaState::add_stream(cudaStream_t stream) {
   const std::lock_guard lock(streams_mutex_);
   streams_.insert(stream);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -15,6 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "workloads/device/cuda/capture_record.hpp"
+#include "workloads/device/cuda/cuda_handles.hpp"
 #include "workloads/device/device.hpp"
 #include "workloads/device/live_objects.hpp"
 
@@ -50,6 +52,11 @@ class CudaState {
   bool captures() const { return open_captures_ > 0; }
 
   std::uint64_t next_stream_id() { return ++last_stream_id_; }
+  /// A stream made with these flags, new or one that was given back: to make and destroy one takes
+  /// as long as to launch two kernels, and every leg has several.
+  StreamHandle take_stream(unsigned flags);
+  /// Keeps the stream for `take_stream` where it is idle and nothing captures; destroys it else.
+  void give_back_stream(StreamHandle stream, unsigned flags);
   /// Streams that `synchronize` of the device waits for.
   void add_stream(cudaStream_t stream);
   void remove_stream(cudaStream_t stream);
@@ -111,6 +118,7 @@ class CudaState {
 
   std::mutex streams_mutex_;
   std::set<cudaStream_t> streams_;
+  std::multimap<unsigned, StreamHandle> idle_streams_;  ///< by their flags
   mutable std::mutex communicators_mutex_;
   std::vector<std::weak_ptr<CommunicatorLink>> communicators_;
   std::mutex captures_mutex_;

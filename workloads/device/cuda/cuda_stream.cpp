@@ -86,18 +86,19 @@ CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlg
                        StreamKind kind)
     : state_(std::move(state)),
       live_(std::make_unique<LiveObject>(state_->live_objects().streams)),
+      flags_(kind == StreamKind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault),
+      owned_(state_->take_stream(flags_)),
       gemm_(std::move(algorithms)),
+      handle_(owned_.get()),
       id_(state_->next_stream_id()) {
-  const unsigned flags =
-      kind == StreamKind::non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
-  CGCONFORM_CUDA_TRY(cudaStreamCreateWithFlags(&handle_, flags));
-  owned_.reset(handle_);
   state_->add_stream(handle_);
 }
 
 CudaStream::~CudaStream() {
   note_end_of_capture();
-  if (owned_) state_->remove_stream(handle_);
+  if (!owned_) return;
+  state_->remove_stream(handle_);
+  state_->give_back_stream(std::move(owned_), flags_);
 }
 
 CudaStream::CudaStream(std::shared_ptr<CudaState> state, std::shared_ptr<GemmAlgorithms> algorithms,

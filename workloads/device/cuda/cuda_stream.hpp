@@ -85,6 +85,7 @@ class CudaStream final : public Stream {
 
   std::shared_ptr<CudaState> state_;
   std::unique_ptr<LiveObject> live_;  ///< null for the legacy stream
+  unsigned flags_ = cudaStreamDefault;
   StreamHandle owned_;
   GemmEngine gemm_;
   cudaStream_t handle_ = nullptr;

@@ -266,7 +266,10 @@ void Core::record(const std::shared_ptr<StreamState>& stream, EventState& event)
   require_legacy_usable(*stream, call_name);
   if (CaptureSession* session = open_capture(*stream)) {
     if (session->invalidated()) refuse(CaptureViolation::enqueue_after_invalidation, call_name);
-    event = {.record = nullptr, .capture = stream->capture, .tail = stream->capture_tail};
+    event = {.kind = event.kind,
+             .record = nullptr,
+             .capture = stream->capture,
+             .tail = stream->capture_tail};
     return;
   }
   auto record = std::make_shared<EventRecord>();
@@ -274,7 +277,7 @@ void Core::record(const std::shared_ptr<StreamState>& stream, EventState& event)
   order_with_legacy(stream);
   // Items come only under the mutex, so the sequence is known before the item is enqueued.
   record->sequence = executor_.last_enqueued(*stream) + 1;
-  event = {.record = record, .capture = nullptr, .tail = {}};
+  event = {.kind = event.kind, .record = record, .capture = nullptr, .tail = {}};
   executor_.enqueue(stream, RecordItem{std::move(record)});
 }
 
