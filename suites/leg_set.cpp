@@ -35,7 +35,7 @@ std::uint64_t hash_of(const Observation& observation) {
   const std::array<std::int32_t, 5> numbers{static_cast<std::int32_t>(observation.quantity),
                                             where.step, where.microbatch, where.layer,
                                             static_cast<std::int32_t>(where.validation)};
-  return XXH3_64bits_withSeed(where.tensor.data(), where.tensor.size(),
+  return XXH3_64bits_withSeed(where.tensor.text().data(), where.tensor.text().size(),
                               XXH3_64bits(numbers.data(), sizeof(numbers)));
 }
 
@@ -314,7 +314,7 @@ std::string location_text(const TensorLocation& where) {
   if (where.step >= 0) text += fmt::format("step {} ", where.step);
   if (where.microbatch >= 0) text += fmt::format("micro-batch {} ", where.microbatch);
   if (where.layer >= 0) text += fmt::format("layer {} ", where.layer);
-  return text + where.tensor;
+  return text + where.tensor.text();
 }
 
 Divergence divergence_of(const ObservationOutcome& outcome) {
@@ -322,7 +322,7 @@ Divergence divergence_of(const ObservationOutcome& outcome) {
   return {.step = outcome.where.step,
           .microbatch = outcome.where.microbatch,
           .layer = outcome.where.layer,
-          .tensor = outcome.where.tensor,
+          .tensor = outcome.where.tensor.text(),
           .first_bad_index = comparison.first_bad_index,
           .expected = comparison.expected,
           .actual = comparison.actual,

@@ -26,7 +26,7 @@ using MaskKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::string
 constexpr double negligible_chance = 1e-9;
 
 MaskKey key_of(const Observation& mask) {
-  return {mask.where.step, mask.where.microbatch, mask.where.layer, mask.where.tensor,
+  return {mask.where.step, mask.where.microbatch, mask.where.layer, mask.where.tensor.text(),
           mask.where.validation};
 }
 
@@ -46,7 +46,8 @@ std::vector<Successive> successive_masks(const std::vector<Observation>& observa
   for (std::size_t i = 0; i < observations.size(); ++i) {
     const Observation& mask = observations[i];
     if (mask.quantity != ObservedQuantity::dropout_mask) continue;
-    const auto place = std::make_tuple(mask.where.layer, mask.where.tensor, mask.where.validation);
+    const auto place =
+        std::make_tuple(mask.where.layer, mask.where.tensor.text(), mask.where.validation);
     const auto previous = last.find(place);
     if (previous != last.end()) {
       const auto& before = observations[previous->second].where;

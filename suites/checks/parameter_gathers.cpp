@@ -73,7 +73,7 @@ std::map<std::int32_t, std::size_t> parameters_by_layer(const matrix::Cell& cell
   for (const auto& observation : record.observations) {
     if (observation.quantity != workloads::ObservedQuantity::weight) continue;
     if (!is_gathered(cell, observation.where.tensor)) continue;
-    names[observation.where.layer].insert(observation.where.tensor);
+    names[observation.where.layer].insert(observation.where.tensor.text());
   }
   std::map<std::int32_t, std::size_t> counts;
   for (const auto& [layer, of_layer] : names) counts[layer] = of_layer.size();

@@ -27,7 +27,7 @@ using workloads::ObservedQuantity;
 using MaskKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::string>;
 
 MaskKey key_of(const Observation& mask) {
-  return {mask.where.step, mask.where.microbatch, mask.where.layer, mask.where.tensor};
+  return {mask.where.step, mask.where.microbatch, mask.where.layer, mask.where.tensor.text()};
 }
 
 /// Training executions whose attention ran from a graph of single layers or modules.

@@ -40,7 +40,7 @@ RoutedCalls calls_of(const std::vector<RoutingRecord>& records) {
   RoutedCalls calls;
   for (const RoutingRecord& record : records) {
     const workloads::TensorLocation& where = record.where;
-    calls[{where.step, where.microbatch, where.layer, where.validation}][where.tensor] =
+    calls[{where.step, where.microbatch, where.layer, where.validation}][where.tensor.text()] =
         &record.values;
   }
   return calls;

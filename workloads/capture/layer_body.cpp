@@ -14,6 +14,16 @@
 #include "workloads/training/tensor_ops.hpp"
 
 namespace cgconform::workloads {
+namespace {
+
+/// Events by which a backward forks and joins.
+enum ForkEvent : std::size_t { started_event, zeroed_event, wgrad_event, first_join_event };
+
+std::size_t join_event(std::int64_t branch) {
+  return first_join_event + static_cast<std::size_t>(branch);
+}
+
+}  // namespace
 
 TensorLocation LayerCall::at(std::string tensor) const {
   const bool before = tensor == "input" || tensor == "grad_input";
@@ -150,8 +160,8 @@ Buffer LayerBody::backward(const LayerCall& call, const BodyMode& mode,
   if (call.module->can_delay_wgrads()) {
     layer.bias_gradients = &bias_gradients;
     if (mode.capturing && !delays_wgrads()) {
-      layer.wgrad_branch =
-          &branch.emplace(context_.device(), context_.stream(), context_.memory.wgrad_stream());
+      layer.wgrad_branch = &branch.emplace(context_.stream(), context_.memory.wgrad_stream(),
+                                           context_.memory.fork_event(wgrad_event));
     }
   }
   Buffer grad_input = call.module->backward(layer, grad, saved);
@@ -227,8 +237,8 @@ TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const 
     main.copy(staged.view(), grad, label);
     source = staged.view();
   }
-  const std::unique_ptr<Event> started = context_.device().create_event();
-  main.record(*started);
+  Event& started = context_.memory.fork_event(started_event);
+  main.record(started);
   TensorView gathered;
   if (capturing) {
     gathered = faults_.workspace(mode.pool, grad, workspace);
@@ -238,27 +248,27 @@ TensorView LayerBody::gather(const LayerCall& call, const BodyMode& mode, const 
     gathered = workspace.view();
     main.copy(gathered, rows_of(zeros_.view(), 0, rows), "zero gradient workspace");
   }
-  const std::unique_ptr<Event> zeroed = context_.device().create_event();
-  main.record(*zeroed);
+  Event& zeroed = context_.memory.fork_event(zeroed_event);
+  main.record(zeroed);
 
   const std::int64_t branches =
       capturing ? faults_.branches(rows) : std::min<std::int64_t>(rows, 2);
-  std::vector<std::unique_ptr<Event>> joins;
   for (std::int64_t branch = 0; branch < branches; ++branch) {
     const std::int64_t first = rows * branch / branches;
     const std::int64_t count = rows * (branch + 1) / branches - first;
     Stream& side = context_.memory.side_stream(static_cast<std::size_t>(branch));
-    side.wait(capturing && faults_.drops_wait(branch) ? *started : *zeroed);
+    side.wait(capturing && faults_.drops_wait(branch) ? started : zeroed);
     accumulate(side, rows_of(gathered, first, count), rows_of(source, first, count), label);
-    joins.push_back(context_.device().create_event());
-    side.record(*joins.back());
+    side.record(context_.memory.fork_event(join_event(branch)));
   }
   if (staged.valid()) {
     staged.reset();
     Buffer reused(allocator, main, mode.pool, grad.dtype, grad.shape, "block reused before join");
     main.fill(reused.view(), 0, label);
   }
-  for (const std::unique_ptr<Event>& join : joins) main.wait(*join);
+  for (std::int64_t branch = 0; branch < branches; ++branch) {
+    main.wait(context_.memory.fork_event(join_event(branch)));
+  }
   return gathered;
 }
 

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <memory>
 #include <utility>
 #include <vector>
 
-#include "workloads/device/device.hpp"
+#include "workloads/device/stream.hpp"
 #include "workloads/layers/layer.hpp"
 
 namespace cgconform::workloads {
@@ -13,9 +12,9 @@ namespace cgconform::workloads {
 /// frameworks that overlap the two. The main stream joins it before the backward ends.
 class WgradBranch {
  public:
-  /// `side` must be a stream on which nothing else runs meanwhile.
-  WgradBranch(Device& device, Stream& main, Stream& side)
-      : device_(device), main_(main), side_(side) {}
+  /// `side` must be a stream on which nothing else runs meanwhile; `fork` is recorded again and
+  /// again.
+  WgradBranch(Stream& main, Stream& side, Event& fork) : main_(main), side_(side), fork_(fork) {}
 
   /// Calls `add` with the branch's stream, whose work waits for what the main stream holds now.
   template <typename Add>
@@ -34,14 +33,13 @@ class WgradBranch {
 
  private:
   void follow(Stream& later, Stream& earlier) {
-    const std::unique_ptr<Event> now = device_.create_event();
-    earlier.record(*now);
-    later.wait(*now);
+    earlier.record(fork_);
+    later.wait(fork_);
   }
 
-  Device& device_;
   Stream& main_;
   Stream& side_;
+  Event& fork_;
   std::vector<Buffer> kept_;
   bool runs_ = false;
 };

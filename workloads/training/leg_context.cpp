@@ -45,6 +45,11 @@ Stream& LegMemory::side_stream(std::size_t index) {
   return *side_streams[index];
 }
 
+Event& LegMemory::fork_event(std::size_t index) {
+  while (fork_events.size() <= index) fork_events.push_back(device.create_event());
+  return *fork_events[index];
+}
+
 Stream& LegMemory::wgrad_stream() {
   if (!wgrads) wgrads = device.create_stream("weight gradients");
   return *wgrads;

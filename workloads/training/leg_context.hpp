@@ -34,12 +34,16 @@ struct LegMemory {
   Stream& side_stream(std::size_t index);
   /// The side stream of weight gradients, made on first use.
   Stream& wgrad_stream();
+  /// Event number `index` of those by which bodies fork and join, made on first use. It is recorded
+  /// anew at every fork: a wait is for the record that came last before it.
+  Event& fork_event(std::size_t index);
 
   Device& device;
   std::unique_ptr<Stream> main;
   std::unique_ptr<Stream> loader;
   std::vector<std::unique_ptr<Stream>> side_streams;
   std::unique_ptr<Stream> wgrads;
+  std::vector<std::unique_ptr<Event>> fork_events;
   std::unique_ptr<CachingAllocator> allocator;
   /// What faults keep beyond its time; goes with the leg.
   std::vector<std::shared_ptr<void>> kept;

@@ -13,6 +13,7 @@
 #include "workloads/device/graph.hpp"
 #include "workloads/device/progress.hpp"
 #include "workloads/training/memory_record.hpp"
+#include "workloads/training/tensor_name.hpp"
 
 namespace cgconform::workloads {
 
@@ -22,7 +23,7 @@ struct TensorLocation {
   std::int32_t microbatch = -1;
   std::int32_t layer = -1;
   bool validation = false;
-  std::string tensor;  ///< "output", "grad_input", "loss", "weight:mlp.fc1", "main_grad:...", ...
+  TensorName tensor;  ///< "output", "grad_input", "loss", "weight:mlp.fc1", "main_grad:...", ...
   friend bool operator==(const TensorLocation&, const TensorLocation&) = default;
 };
 

@@ -33,13 +33,13 @@ void Recorder::observe(ObservedQuantity quantity, const TensorLocation& where,
   if (muted_ > 0) return;
   if (!capturing()) {
     Buffer snapshot(allocator_, *stream_, pool_, value.dtype, value.shape, "observation");
-    copy(snapshot.view(), value, where.tensor);
+    copy(snapshot.view(), value, where.tensor.text());
     observations_.push_back({quantity, where, std::move(snapshot)});
     return;
   }
   if (!instrumented_ && quantity != ObservedQuantity::loss) return;
   Buffer slot(allocator_, *stream_, slots_pool_, value.dtype, value.shape, "observation slot");
-  stream_->copy(slot.view(), value, "observe " + where.tensor);
+  stream_->copy(slot.view(), value, "observe " + where.tensor.text());
   slots_->observed.push_back({quantity, where, std::move(slot)});
 }
 
@@ -79,7 +79,7 @@ void Recorder::observe_parts(ObservedQuantity quantity, std::int32_t step,
     if (!copy) {
       copy = std::make_shared<const Buffer>(allocator_, *stream_, pool_, chunk->dtype, chunk->shape,
                                             "observation");
-      this->copy(copy->view(), *chunk, where.tensor);
+      this->copy(copy->view(), *chunk, where.tensor.text());
     }
     const std::int64_t offset = data - static_cast<const std::byte*>(chunk->data);
     const TensorView view{static_cast<std::byte*>(copy->view().data) + offset, value.dtype,
@@ -92,13 +92,13 @@ void Recorder::hash(SlotKind kind, SlotMoment moment, const TensorLocation& wher
                     const TensorView& value) {
   if (muted_ > 0 || !instrumented_) return;
   if (!capturing()) {
-    checksum(*stream_, append({kind, moment, where}), value, "hash " + where.tensor);
+    checksum(*stream_, append({kind, moment, where}), value, "hash " + where.tensor.text());
     return;
   }
   Buffer cell = slots_->canary.valid() ? std::move(slots_->canary)
                                        : Buffer(allocator_, *stream_, slots_pool_, DType::uint64,
                                                 Shape{1}, "hash cell");
-  checksum(*stream_, cell.view(), value, "hash " + where.tensor);
+  checksum(*stream_, cell.view(), value, "hash " + where.tensor.text());
   slots_->hashed.push_back({kind, moment, where, std::move(cell)});
 }
 
@@ -170,7 +170,7 @@ std::vector<SlotRecord> Recorder::take_slot_records() {
   for (std::size_t i = 0; i < hash_log_.size(); ++i) {
     const HashEntry& entry = hash_log_[i];
     Key key{entry.kind,        entry.where.step,       entry.where.microbatch,
-            entry.where.layer, entry.where.validation, entry.where.tensor};
+            entry.where.layer, entry.where.validation, entry.where.tensor.text()};
     if (entry.moment == SlotMoment::production) {
       produced[std::move(key)] = values[i];
     } else if (const auto production = produced.find(key); production != produced.end()) {
