@@ -46,50 +46,159 @@ void embedding_forward_of(const OpCall& call, const LaunchContext& context) {
   });
 }
 
-/// Adds the rows of grad_output whose token is the block's, in their order. Tokens are searched in
-/// tiles of a block's threads.
+/// The operands of embedding_backward.
 template <typename T>
-__device__ void add_rows_of_token(Arithmetic<T>* grad_tokens, const std::int32_t* tokens,
-                                  const T* grad_output, std::int64_t token, std::int64_t vocabulary,
-                                  std::int64_t rows, std::int64_t hidden) {
-  __shared__ unsigned found[threads_per_block / warp_size];
-  for (std::int64_t tile = 0; tile < rows; tile += threads_per_block) {
-    const std::int64_t row = tile + threadIdx.x;
-    const bool mine = row < rows && table_row(tokens[row], vocabulary) == token;
-    const unsigned ballot = __ballot_sync(0xFFFFFFFFU, mine);
-    if (threadIdx.x % warp_size == 0) found[threadIdx.x / warp_size] = ballot;
-    if (__syncthreads_or(mine)) {
-      for (int warp = 0; warp < threads_per_block / warp_size; ++warp) {
-        for (unsigned left = found[warp]; left != 0; left &= left - 1) {
-          const std::int64_t from = tile + warp * warp_size + __ffs(static_cast<int>(left)) - 1;
-          for (std::int64_t i = threadIdx.x; i < hidden; i += blockDim.x) {
-            grad_tokens[token * hidden + i] += widened(grad_output[from * hidden + i]);
-          }
-        }
-      }
+struct EmbeddingGrads {
+  Arithmetic<T>* tokens;     ///< [vocabulary, hidden]
+  Arithmetic<T>* positions;  ///< [length, hidden]
+  const std::int32_t* token_of_row;
+  const T* grad_output;  ///< [rows, hidden]
+  std::int64_t vocabulary;
+  std::int64_t length;
+  std::int64_t rows;
+  std::int64_t hidden;
+  bool packed;
+};
+
+/// Sums of the elements of a pack.
+template <typename T>
+struct alignas(16) PackSums {
+  Arithmetic<T> values[pack_size<T>];
+};
+
+/// Adds to a row of sums, at `lanes`, the rows row_at(0), ..., row_at(count - 1) in this order.
+/// Some rows are on their way from memory at a time.
+template <typename T, typename RowAt>
+__device__ void add_rows(Arithmetic<T>* row_of_sums, const Lanes& lanes, std::int64_t count,
+                         const RowAt& row_at) {
+  constexpr int rows_at_once = 4;
+  const bool whole = lanes.count == pack_size<T>;
+  Arithmetic<T>* sums = row_of_sums + lanes.first;
+  PackSums<T> sum;
+  if (whole) sum = *reinterpret_cast<const PackSums<T>*>(sums);
+  if (!whole) for_each_lane<T>(lanes, [&](int lane) { sum.values[lane] = sums[lane]; });
+  for (std::int64_t first = 0; first < count; first += rows_at_once) {
+    Pack<T> rows[rows_at_once];
+#pragma unroll
+    for (int i = 0; i < rows_at_once; ++i) {
+      if (first + i < count) rows[i] = load(row_at(first + i), lanes);
     }
-    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < rows_at_once; ++i) {
+      if (first + i >= count) continue;
+      for_each_lane<T>(lanes, [&](int lane) { sum.values[lane] += widened(rows[i].values[lane]); });
+    }
   }
+  if (whole) *reinterpret_cast<PackSums<T>*>(sums) = sum;
+  if (!whole) for_each_lane<T>(lanes, [&](int lane) { sums[lane] = sum.values[lane]; });
+}
+
+constexpr int tokens_a_thread = 4;
+constexpr int rows_a_tile = tokens_a_thread * threads_per_block;
+static_assert(rows_a_tile == warp_size * warp_size, "a lane counts the bits of a word");
+
+/// Rows of a tile that have the block's token.
+struct TileRows {
+  unsigned words[warp_size];  ///< a bit for each row of the tile
+  int rows[rows_a_tile];  ///< those that have the token, in ascending order, from the tile's first
+};
+
+/// Fills `found` from the rows from `tile` on and returns how many have the token. What the block
+/// has read of `found` before, it may not need any more.
+template <typename T>
+__device__ int find_rows(const EmbeddingGrads<T>& grads, std::int64_t token, std::int64_t tile,
+                         TileRows& found) {
+  constexpr unsigned all_lanes = 0xFFFFFFFFU;
+  const int lane = static_cast<int>(threadIdx.x) % warp_size;
+  const int first_word = static_cast<int>(threadIdx.x) / warp_size;
+  constexpr int words_apart = threads_per_block / warp_size;
+  std::int32_t tokens[tokens_a_thread] = {};
+#pragma unroll
+  for (int i = 0; i < tokens_a_thread; ++i) {
+    const std::int64_t row = tile + i * threads_per_block + threadIdx.x;
+    if (row < grads.rows) tokens[i] = grads.token_of_row[row];
+  }
+  bool mine[tokens_a_thread];
+  bool any = false;
+#pragma unroll
+  for (int i = 0; i < tokens_a_thread; ++i) {
+    const std::int64_t row = tile + i * threads_per_block + threadIdx.x;
+    mine[i] = row < grads.rows && table_row(tokens[i], grads.vocabulary) == token;
+    any = any || mine[i];
+  }
+  if (__syncthreads_or(any ? 1 : 0) == 0) return 0;
+#pragma unroll
+  for (int i = 0; i < tokens_a_thread; ++i) {
+    const unsigned word = __ballot_sync(all_lanes, mine[i]);
+    if (lane == 0) found.words[first_word + i * words_apart] = word;
+  }
+  __syncthreads();
+  const unsigned word = found.words[lane];
+  int up_to = __popc(word);
+  for (int distance = 1; distance < warp_size; distance *= 2) {
+    const int below = __shfl_up_sync(all_lanes, up_to, distance);
+    if (lane >= distance) up_to += below;
+  }
+#pragma unroll
+  for (int i = 0; i < tokens_a_thread; ++i) {
+    const int word_index = first_word + i * words_apart;
+    const int before = __shfl_sync(all_lanes, up_to - __popc(word), word_index);
+    const unsigned lower = __shfl_sync(all_lanes, word, word_index) & ((1U << lane) - 1);
+    if (mine[i]) {
+      found.rows[before + __popc(lower)] = i * threads_per_block + static_cast<int>(threadIdx.x);
+    }
+  }
+  __syncthreads();
+  return __shfl_sync(all_lanes, up_to, warp_size - 1);
+}
+
+/// Adds the rows of grad_output that have the block's token, in their order. Tokens are searched
+/// tile by tile.
+template <typename T>
+__device__ void add_rows_of_token(const EmbeddingGrads<T>& grads, std::int64_t token) {
+  __shared__ TileRows found;
+  for (std::int64_t tile = 0; tile < grads.rows; tile += rows_a_tile) {
+    const int count = find_rows(grads, token, tile, found);
+    if (count == 0) continue;
+    const T* first = grads.grad_output + tile * grads.hidden;
+    for_each_in_row<T>(grads.hidden, grads.packed, [&](const Lanes& lanes) {
+      add_rows<T>(grads.tokens + token * grads.hidden, lanes, count,
+                  [&](std::int64_t i) { return first + found.rows[i] * grads.hidden; });
+    });
+  }
+}
+
+/// Adds those at the block's position, in their order.
+template <typename T>
+__device__ void add_rows_of_position(const EmbeddingGrads<T>& grads, std::int64_t position) {
+  if (position >= grads.rows) return;
+  const std::int64_t count = (grads.rows - position - 1) / grads.length + 1;
+  for_each_in_row<T>(grads.hidden, grads.packed, [&](const Lanes& lanes) {
+    add_rows<T>(grads.positions + position * grads.hidden, lanes, count, [&](std::int64_t i) {
+      return grads.grad_output + (position + i * grads.length) * grads.hidden;
+    });
+  });
 }
 
 template <typename T>
 void embedding_backward_of(const OpCall& call, const LaunchContext& context) {
-  using A = Arithmetic<T>;
-  const std::int64_t rows = extent(call, 3, 0);
-  const std::int64_t hidden = extent(call, 3, 1);
-  const std::int64_t vocabulary = extent(call, 0, 0);
-  const std::int64_t length = extent(call, 1, 0);
-  A* grad_tokens = elements<A>(call, 0);
-  A* grad_positions = elements<A>(call, 1);
-  const auto* tokens = elements<std::int32_t>(call, 2);
-  const T* grad_output = elements<T>(call, 3);
-  // A block owns a row of the table and walks the rows in order, so the sum needs no atomics.
-  for_each_row(vocabulary, context, [=] __device__(std::int64_t token) {
-    add_rows_of_token<T>(grad_tokens, tokens, grad_output, token, vocabulary, rows, hidden);
-  });
-  for_each(length * hidden, context, [=] __device__(std::int64_t i) {
-    for (std::int64_t row = i / hidden; row < rows; row += length) {
-      grad_positions[i] += widened(grad_output[row * hidden + i % hidden]);
+  EmbeddingGrads<T> grads{.tokens = elements<Arithmetic<T>>(call, 0),
+                          .positions = elements<Arithmetic<T>>(call, 1),
+                          .token_of_row = elements<std::int32_t>(call, 2),
+                          .grad_output = elements<T>(call, 3),
+                          .vocabulary = extent(call, 0, 0),
+                          .length = extent(call, 1, 0),
+                          .rows = extent(call, 3, 0),
+                          .hidden = extent(call, 3, 1),
+                          .packed = false};
+  grads.packed = grads.hidden % pack_size<T> == 0 &&
+                 on_pack_borders(grads.tokens, grads.positions, grads.grad_output);
+  // A block owns a row of a table and walks the rows in order, so the sum needs no atomics.
+  for_each_row(grads.vocabulary + grads.length, context, [=] __device__(std::int64_t block) {
+    if (block < grads.vocabulary) {
+      add_rows_of_token(grads, block);
+    } else {
+      add_rows_of_position(grads, block - grads.vocabulary);
     }
   });
 }

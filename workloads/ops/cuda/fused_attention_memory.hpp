@@ -7,18 +7,22 @@
 /// that it computes in.
 namespace cgconform::workloads::cuda {
 
-/// Queries or keys that a block works on at a time.
+/// Rows of results that a block makes.
+constexpr int attention_rows = 16;
+/// Queries or keys that a row's sums run over at a time, one to a lane.
 constexpr int attention_tile = 32;
-/// Columns of a head that a thread keeps sums of, a tile apart.
+/// Keys or values that the forward holds at a time.
+constexpr int attention_chunk = 2 * attention_tile;
+/// Columns of a head that a thread keeps sums of at most, a tile apart.
 constexpr int attention_columns = 2;
 constexpr int largest_attention_size = attention_tile * attention_columns;
 constexpr std::int64_t longest_attention = 128;
 /// Dynamic shared memory that every kernel may have: 48 KiB.
 constexpr std::int64_t shared_memory_bytes = 49152;
 
-/// Of a left operand, stored transposed: a tile of rows for each column, padded by 16 bytes of fp32
+/// Of a left operand, stored transposed: a block's rows for each column, padded by 16 bytes of fp32
 /// so that four rows are one aligned access and columns spread over the banks.
-constexpr int left_stride = attention_tile + 4;
+constexpr int left_stride = attention_rows + 4;
 /// From row to row of a right operand; odd, so that a column spreads over the banks.
 constexpr int right_stride(int size) {
   return size | 1;
@@ -35,7 +39,7 @@ struct ForwardMemory {
       : scores(queries + size * left_stride),
         right(scores +
               (length + attention_tile - 1) / attention_tile * attention_tile * left_stride),
-        end(right + attention_tile * right_stride(size)) {}
+        end(right + attention_chunk * right_stride(size)) {}
 };
 
 /// Where those of the backward's begin.

@@ -52,7 +52,7 @@ __device__ void store(T* destination, const Lanes& lanes, const Pack<T>& pack) {
 
 /// True where every pointer lies at a multiple of 16 bytes.
 template <typename... Pointer>
-bool on_pack_borders(const Pointer*... pointers) {
+__host__ __device__ bool on_pack_borders(const Pointer*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 

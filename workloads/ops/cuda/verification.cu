@@ -1,5 +1,7 @@
+#include <cmath>
+
 #include "workloads/ops/cuda/kernels.hpp"
-#include "workloads/ops/cuda/launch.cuh"
+#include "workloads/ops/cuda/packs.cuh"
 #include "workloads/ops/verification.hpp"
 
 namespace cgconform::workloads::cuda {
@@ -193,23 +195,81 @@ __device__ Share share_of_thread(const BlockShares& shares) {
           std::int64_t{shares.end_block[tensor] - first_block} * blockDim.x};
 }
 
+/// Packs of 16 bytes that a thread has on their way from memory at a time, of each tensor.
+constexpr int packs_at_once = 4;
+/// A block takes two turns, so that looking up its tensor costs little.
+constexpr std::int64_t bytes_a_block = 2 * threads_per_block * packs_at_once * 16;
+
 template <typename T>
 struct PairTable {
   BlockShares shares;
+  bool equal_is_close = true;  ///< what is equal bit for bit has nothing to tell
   CompareOutcome* outcomes = nullptr;
   const T* expected[tensors_a_launch];
   const T* actual[tensors_a_launch];
   std::int64_t elements[tensors_a_launch];
 };
 
+/// Compares the elements of a pack, reading them again: a pack seldom comes here.
 template <typename T>
-__global__ void compare_pairs_kernel(const __grid_constant__ PairTable<T> table,
-                                     CompareParams params) {
+__device__ void compare_pack(std::int64_t pack, const T* expected, const T* actual,
+                             const CompareParams& params, CompareOutcome* outcome) {
+  const std::int64_t first = pack * pack_size<T>;
+#pragma unroll 1
+  for (std::int64_t i = first; i < first + pack_size<T>; ++i) {
+    compare_one(i, expected[i], actual[i], params, outcome);
+  }
+}
+
+__device__ bool differ(const uint4& a, const uint4& b) {
+  return ((a.x ^ b.x) | (a.y ^ b.y) | (a.z ^ b.z) | (a.w ^ b.w)) != 0;
+}
+
+/// Compares the elements of those packs that differ in any bit.
+template <typename T>
+__device__ void compare_packs(const Share& share, std::int64_t packs, const T* expected,
+                              const T* actual, const CompareParams& params,
+                              CompareOutcome* outcome) {
+  const auto* expected_packs = reinterpret_cast<const uint4*>(expected);
+  const auto* actual_packs = reinterpret_cast<const uint4*>(actual);
+  for (std::int64_t first = share.first; first < packs; first += packs_at_once * share.stride) {
+    uint4 wanted[packs_at_once] = {};
+    uint4 seen[packs_at_once] = {};
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i) {
+      const std::int64_t pack = first + i * share.stride;
+      if (pack >= packs) continue;
+      wanted[i] = expected_packs[pack];
+      seen[i] = actual_packs[pack];
+    }
+    unsigned different = 0;
+#pragma unroll
+    for (int i = 0; i < packs_at_once; ++i) {
+      if (differ(wanted[i], seen[i])) different |= 1U << i;
+    }
+    for (; different != 0; different &= different - 1) {
+      const int i = __ffs(static_cast<int>(different)) - 1;
+      compare_pack(first + i * share.stride, expected, actual, params, outcome);
+    }
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(threads_per_block)
+    compare_pairs_kernel(const __grid_constant__ PairTable<T> table, CompareParams params) {
   const Share share = share_of_thread(table.shares);
   const T* expected = table.expected[share.tensor];
   const T* actual = table.actual[share.tensor];
-  for (std::int64_t i = share.first; i < table.elements[share.tensor]; i += share.stride) {
-    compare_one(i, expected[i], actual[i], params, table.outcomes + share.tensor);
+  const std::int64_t elements = table.elements[share.tensor];
+  CompareOutcome* outcome = table.outcomes + share.tensor;
+  std::int64_t done = 0;
+  if (table.equal_is_close && on_pack_borders(expected, actual)) {
+    const std::int64_t packs = elements / pack_size<T>;
+    compare_packs(share, packs, expected, actual, params, outcome);
+    done = packs * pack_size<T>;
+  }
+  for (std::int64_t i = done + share.first; i < elements; i += share.stride) {
+    compare_one(i, expected[i], actual[i], params, outcome);
   }
 }
 
@@ -227,11 +287,18 @@ __global__ void end_outcomes_kernel(const __grid_constant__ PairTable<T> table) 
   }
 }
 
+/// Negative tolerances, and products of infinity and 0, make an element differ from itself.
+bool equal_is_close(const CompareParams& params) {
+  return params.bitwise ||
+         (params.absolute >= 0.0 && params.relative >= 0.0 && std::isfinite(params.relative));
+}
+
 /// Compares the pairs from `first` on, as many as a table holds; returns how many.
 template <typename T>
 int compare_some(const OpCall& call, std::size_t first, const LaunchContext& context) {
-  constexpr std::int64_t elements_a_block = 4096;
+  const auto params = call.params.as<CompareParams>();
   PairTable<T> table;
+  table.equal_is_close = equal_is_close(params);
   table.outcomes = static_cast<CompareOutcome*>(call.operand(0).data) + first;
   for (std::size_t index = 1 + 2 * first; index + 1 < call.operands.size() && !table.shares.full();
        index += 2) {
@@ -239,12 +306,12 @@ int compare_some(const OpCall& call, std::size_t first, const LaunchContext& con
     table.expected[pair] = elements<T>(call, index);
     table.actual[pair] = elements<T>(call, index + 1);
     table.elements[pair] = call.operand(index).elements();
-    table.shares.add(table.elements[pair], elements_a_block);
+    table.shares.add(call.operand(index).bytes(), bytes_a_block);
   }
   begin_outcomes_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
   if (const int blocks = table.shares.blocks(); blocks > 0) {
     compare_pairs_kernel<<<static_cast<unsigned>(blocks), threads_per_block, 0, context.stream>>>(
-        table, call.params.as<CompareParams>());
+        table, params);
   }
   end_outcomes_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
   return table.shares.tensors;
@@ -300,22 +367,56 @@ __global__ void begin_checksums_kernel(const __grid_constant__ SourceTable table
   }
 }
 
-__global__ void checksums_kernel(const __grid_constant__ SourceTable table) {
+__device__ std::uint64_t mix_at(std::int64_t index, std::uint64_t word) {
+  return mix(word ^ mix(static_cast<std::uint64_t>(index + 1)));
+}
+
+/// The word at `index` of `count` bytes, with zeros after the last.
+__device__ std::uint64_t word_at(const std::uint8_t* bytes, std::int64_t count,
+                                 std::int64_t index) {
+  const std::int64_t first = index * 8;
+  if (reinterpret_cast<std::uintptr_t>(bytes) % 8 == 0 && first + 8 <= count) {
+    return *reinterpret_cast<const std::uint64_t*>(bytes + first);
+  }
+  std::uint64_t word = 0;
+  for (std::int64_t byte = 0; byte < 8 && first + byte < count; ++byte) {
+    word |= static_cast<std::uint64_t>(bytes[first + byte]) << (8 * byte);
+  }
+  return word;
+}
+
+/// This thread's part of the sum over the words of whole packs.
+__device__ std::uint64_t mix_packs(const Share& share, std::int64_t packs,
+                                   const std::uint8_t* bytes) {
+  const auto* words = reinterpret_cast<const ulonglong2*>(bytes);
+  // Few, so that there is room for many threads, which mix while others read.
+  constexpr int pairs_at_once = 2;
+  std::uint64_t sum = 0;
+  for (std::int64_t first = share.first; first < packs; first += pairs_at_once * share.stride) {
+    ulonglong2 pairs[pairs_at_once] = {};
+#pragma unroll
+    for (int i = 0; i < pairs_at_once; ++i) {
+      const std::int64_t pack = first + i * share.stride;
+      if (pack < packs) pairs[i] = words[pack];
+    }
+#pragma unroll
+    for (int i = 0; i < pairs_at_once; ++i) {
+      const std::int64_t pack = first + i * share.stride;
+      if (pack < packs) sum += mix_at(2 * pack, pairs[i].x) + mix_at(2 * pack + 1, pairs[i].y);
+    }
+  }
+  return sum;
+}
+
+__global__ void __launch_bounds__(threads_per_block)
+    checksums_kernel(const __grid_constant__ SourceTable table) {
   const Share share = share_of_thread(table.shares);
   const std::uint8_t* bytes = table.sources[share.tensor];
   const std::int64_t count = table.bytes[share.tensor];
-  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes) % sizeof(std::uint64_t) == 0;
-  std::uint64_t sum = 0;
-  for (std::int64_t index = share.first; index * 8 < count; index += share.stride) {
-    std::uint64_t word = 0;
-    if (aligned && index * 8 + 8 <= count) {
-      word = reinterpret_cast<const std::uint64_t*>(bytes)[index];
-    } else {
-      for (std::int64_t byte = 0; byte < 8 && index * 8 + byte < count; ++byte) {
-        word |= static_cast<std::uint64_t>(bytes[index * 8 + byte]) << (8 * byte);
-      }
-    }
-    sum += mix(word ^ mix(static_cast<std::uint64_t>(index + 1)));
+  const std::int64_t packs = on_pack_borders(bytes) ? count / 16 : 0;
+  std::uint64_t sum = mix_packs(share, packs, bytes);
+  for (std::int64_t index = 2 * packs + share.first; index * 8 < count; index += share.stride) {
+    sum += mix_at(index, word_at(bytes, count, index));
   }
   sum = block_sum(sum);
   if (threadIdx.x == 0) add_to(table.cells + share.tensor, sum);
@@ -346,7 +447,6 @@ void checksum(const OpCall& call, const LaunchContext& context) {
 }
 
 void checksums(const OpCall& call, const LaunchContext& context) {
-  constexpr std::int64_t words_a_block = 2048;
   for (std::size_t next = 1; next < call.operands.size();) {
     SourceTable table;
     table.cells = elements<std::uint64_t>(call, 0) + (next - 1);
@@ -354,7 +454,7 @@ void checksums(const OpCall& call, const LaunchContext& context) {
       const int source = table.shares.tensors;
       table.sources[source] = elements<std::uint8_t>(call, next);
       table.bytes[source] = call.operand(next).bytes();
-      table.shares.add((table.bytes[source] + 7) / 8, words_a_block);
+      table.shares.add(table.bytes[source], bytes_a_block);
     }
     begin_checksums_kernel<<<1, tensors_a_launch, 0, context.stream>>>(table);
     if (const int blocks = table.shares.blocks(); blocks > 0) {
