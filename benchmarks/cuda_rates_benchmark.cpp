@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -253,6 +254,12 @@ class CellRate {
     cells.seconds = spent.count() / cells_a_round;
   }
   void forget_rounds() { rounds_.clear(); }
+  /// Cells a second of the last round.
+  double last() const { return 1.0 / rounds_.back().seconds; }
+  std::string name() const {
+    return fmt::format("{}, {}", full_iteration_ ? "full iteration" : "graph a layer",
+                       shares_ ? "legs shared between cells" : "nothing shared");
+  }
 
   /// Prints the median of the rounds, and the best.
   void print() {
@@ -263,10 +270,9 @@ class CellRate {
     std::nth_element(rounds_.begin(), median, rounds_.end(), quicker);
     const PeerCells& cells = *median;
     fmt::print(
-        "cells a second, {}, {}: {:.1f} (at best {:.1f}; {} eager legs for {} cells, {} launches a "
+        "cells a second, {}: {:.1f} (at best {:.1f}; {} eager legs for {} cells, {} launches a "
         "step in them, observation included; {} tensors compared)\n",
-        full_iteration_ ? "full iteration" : "graph a layer",
-        shares_ ? "legs shared between cells" : "nothing shared", 1.0 / cells.seconds,
+        name(), 1.0 / cells.seconds,
         1.0 / std::min_element(rounds_.begin(), rounds_.end(), quicker)->seconds,
         cells.eager_legs_run, cells_a_round, cells.launches_a_step(), cells.compared);
     fmt::print("  {:.2f} ms a cell, of which:\n", 1e3 * cells.seconds);
@@ -282,22 +288,43 @@ class CellRate {
   std::vector<PeerCells> rounds_;
 };
 
-/// The rounds take turns, so that a slow while of the machine does not become a rate.
-void print_cell_rates(Device& device) {
-  constexpr int rounds = 12;
+/// One of each kind, warm: a first round lets clocks rise and memory be held, which the peer's
+/// longer run does anyway.
+std::vector<CellRate> warm_cell_rates(Device& device) {
   std::vector<CellRate> rates;
   for (const bool shares : {false, true}) {
     for (const bool full_iteration : {false, true}) {
-      rates.emplace_back(device, full_iteration, shares);
+      rates.emplace_back(device, full_iteration, shares).run_round();
+      rates.back().forget_rounds();
     }
   }
-  // The first round lets clocks rise and memory be held, which the peer's longer run does anyway.
-  for (CellRate& rate : rates) rate.run_round();
-  for (CellRate& rate : rates) rate.forget_rounds();
+  return rates;
+}
+
+/// The rounds take turns, so that a slow while of the machine does not become a rate.
+void print_cell_rates(Device& device) {
+  constexpr int rounds = 12;
+  std::vector<CellRate> rates = warm_cell_rates(device);
   for (int round = 0; round < rounds; ++round) {
     for (CellRate& rate : rates) rate.run_round();
   }
   for (CellRate& rate : rates) rate.print();
+}
+
+/// Runs a round of each kind whenever a line comes in, and prints its rates: another program, as
+/// scripts/pytorch_peer.py does, takes turns with this one.
+void print_rates_in_turns(Device& device) {
+  std::vector<CellRate> rates = warm_cell_rates(device);
+  fmt::print("ready\n");
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) {
+    for (CellRate& rate : rates) {
+      rate.run_round();
+      fmt::print("{}: {:.2f}\n", rate.name(), rate.last());
+    }
+    fmt::print("end of round\n");
+    std::fflush(stdout);
+  }
 }
 
 void print_layer_rate(Device& device, matrix::ParamsDtype dtype, DType type) {
@@ -327,6 +354,10 @@ int run_all(const std::vector<std::string_view>& parts) {
   }
   workloads::keep_freed_host_memory();  // as a worker
   const auto device = workloads::create_cuda_device({});
+  if (std::find(parts.begin(), parts.end(), "turns") != parts.end()) {
+    print_rates_in_turns(*device);
+    return 0;
+  }
   const auto wanted = [&](std::string_view part) {
     for (const std::string_view given : parts) {
       if (given == part) return true;

@@ -3,11 +3,13 @@
 
 Four encoder layers (hidden 128, sequence 64, batch 2, fp32), four Adam steps from a fresh model, once
 eagerly and once from CUDA graphs; then outputs, losses and weights of both are compared. Prints
-cells a second of one warm process, as `cuda_rates_benchmark cells` does for cgconform.
+cells a second of one warm process, as `cuda_rates_benchmark cells` does for cgconform. With --beside
+both programs take turns, round by round, so that each ratio is of the same moment of the machine.
 """
 
 import argparse
 import statistics
+import subprocess
 import time
 
 LAYERS, HIDDEN, HEADS, SEQUENCE, BATCH, VOCABULARY, STEPS = 4, 128, 4, 64, 2, 128, 4
@@ -131,12 +133,50 @@ def kernels_per_step(torch):
     return sum(1 for event in trace.events() if event.device_type.name == "CUDA") / STEPS
 
 
+class Beside:
+    """cuda_rates_benchmark, which runs a round whenever it is told to."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program, "turns"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.lines_to("ready")
+
+    def lines_to(self, end):
+        lines = []
+        for line in self.process.stdout:
+            if line.strip() == end:
+                return lines
+            lines.append(line.strip())
+        raise SystemExit(f"pytorch_peer.py: cuda_rates_benchmark ended before '{end}': {lines}")
+
+    def run_round(self):
+        """Cells a second by what was run."""
+        self.process.stdin.write("round\n")
+        self.process.stdin.flush()
+        rates = (line.rsplit(": ", 1) for line in self.lines_to("end of round"))
+        return {name: float(rate) for name, rate in rates}
+
+
+def print_ratios(kinds, rates, beside_rates):
+    for name in beside_rates[0]:
+        graphs = next(graphs for graphs, kind in kinds.items() if name.startswith(kind))
+        ratios = [theirs[name] / ours for theirs, ours in zip(beside_rates, rates[graphs])]
+        own = [theirs[name] for theirs in beside_rates]
+        print(f"cgconform, {name}: {statistics.median(own):.1f} (at best {max(own):.1f}), "
+              f"{statistics.median(ratios):.1f} times PyTorch by the median of {len(ratios)} rounds, "
+              f"{max(own) / max(rates[graphs]):.1f} by the best")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cells", type=int, default=4, help="cells in a round (default 4)")
     parser.add_argument("--rounds", type=int, default=10, help="rounds to time (default 10)")
+    parser.add_argument("--beside", metavar="PROGRAM",
+                        help="take turns with this cuda_rates_benchmark and print the ratios")
     options = parser.parse_args()
     torch = import_torch()
+    beside = Beside(options.beside) if options.beside else None
+    beside_rates = []
     torch.backends.cuda.matmul.allow_tf32 = False
     print(f"PyTorch {torch.__version__}, {torch.cuda.get_device_name()}")
     # Capture refuses work that the legacy stream waits for, so nothing may run there.
@@ -152,9 +192,14 @@ def main():
                 for _ in range(options.cells):
                     worst[graphs] = max(worst[graphs], run_cell(torch, graphs))
                 rates[graphs].append(options.cells / (time.perf_counter() - start))
+            if beside:
+                torch.cuda.synchronize()
+                beside_rates.append(beside.run_round())
         for graphs, name in kinds.items():
             print(f"cells a second, {name}: {statistics.median(rates[graphs]):.1f} "
                   f"(at best {max(rates[graphs]):.1f}, largest difference {worst[graphs]:.1e})")
+        if beside:
+            print_ratios(kinds, rates, beside_rates)
 
 
 if __name__ == "__main__":

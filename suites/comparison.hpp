@@ -78,6 +78,7 @@ class ControlledComparator {
   /// With `controls` of its own where none are given.
   ControlledComparator(workloads::Device& device, TensorComparator& comparator,
                        std::shared_ptr<ControlTensors> controls = nullptr);
+  ~ControlledComparator() = default;
   ControlledComparator(const ControlledComparator&) = delete;
   ControlledComparator& operator=(const ControlledComparator&) = delete;
 

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <compare>
-#include <concepts>
 #include <memory>
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 namespace cgconform::workloads {
@@ -16,10 +14,9 @@ namespace cgconform::workloads {
 class TensorName {
  public:
   TensorName() = default;
-  template <typename Text>
-  requires(std::convertible_to<Text, std::string_view> &&
-           !std::same_as<std::remove_cvref_t<Text>, TensorName>) TensorName(Text&& text)
-      : text_(std::make_shared<const std::string>(std::forward<Text>(text))) {}
+  TensorName(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
+  TensorName(std::string_view text) : TensorName(std::string(text)) {}
+  TensorName(const char* text) : TensorName(std::string(text)) {}
 
   const std::string& text() const {
     static const std::string none;
@@ -35,12 +32,9 @@ class TensorName {
   friend std::strong_ordering operator<=>(const TensorName& a, const TensorName& b) {
     return a.text() <=> b.text();
   }
-  template <typename Text>
-  requires(std::convertible_to<Text, std::string_view> &&
-           !std::same_as<std::remove_cvref_t<Text>, TensorName>) friend bool
-  operator==(const TensorName& a, const Text& b) {
-    return a.text() == std::string_view(b);
-  }
+  friend bool operator==(const TensorName& a, std::string_view b) { return a.text() == b; }
+  friend bool operator==(const TensorName& a, const std::string& b) { return a.text() == b; }
+  friend bool operator==(const TensorName& a, const char* b) { return a.text() == b; }
   friend std::ostream& operator<<(std::ostream& out, const TensorName& name) {
     return out << name.text();
   }
