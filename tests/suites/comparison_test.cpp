@@ -94,6 +94,24 @@ TEST_F(ComparisonTest, ControlHoldsForTheDeviceComparator) {
   EXPECT_EQ(controlled.comparisons(), 16U) << "control pairs are not counted";
 }
 
+TEST_F(ComparisonTest, ControlTensorsServeOneComparatorAfterAnother) {
+  const auto controls = std::make_shared<ControlTensors>(legs_.device());
+  const auto tensor = legs_.tensor(1.0F);
+  const ComparisonPair pair{tensor.view(), tensor.view()};
+  ControlledComparator first(legs_.device(), *comparator_, controls);
+  EXPECT_TRUE(first.compare({pair}, {}).at(0).equal());
+  const workloads::ResourceUse held = legs_.device().resource_use();
+
+  FixedComparator equal(0);
+  ControlledComparator liar(legs_.device(), equal, controls);
+  liar.compare({pair}, {});
+  EXPECT_NE(liar.control_failure(), "") << "the controls still tell the liar";
+  ControlledComparator honest(legs_.device(), *comparator_, controls);
+  EXPECT_TRUE(honest.compare({pair}, {}).at(0).equal());
+  EXPECT_EQ(honest.control_failure(), "");
+  EXPECT_EQ(legs_.device().resource_use(), held) << "nothing is made for the next comparator";
+}
+
 TEST_F(ComparisonTest, PartsOfWholesAreJudgedEachByItself) {
   const auto whole_expected = legs_.tensor(1.0F);
   const auto whole_actual = legs_.tensor(1.0F);

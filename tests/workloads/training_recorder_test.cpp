@@ -69,5 +69,16 @@ TEST_F(RecorderTest, TakesTheLastOfAGradientThatGrows) {
   EXPECT_EQ(slots[0].hash_at_production, slots[0].hash_at_use);
 }
 
+TEST(TensorNames, OfCopiesAreOneTextAndEqualByWhatTheySay) {
+  const TensorName name = "weight:mlp.linear_fc1.weight";
+  const TensorLocation there{.tensor = name};
+  const TensorName other = std::string("weight:mlp.linear_fc1.weight");
+  EXPECT_EQ(&there.tensor.text(), &name.text());
+  EXPECT_NE(&other.text(), &name.text());
+  EXPECT_EQ(other, name);
+  EXPECT_NE(TensorName("weight:mlp.linear_fc2.weight"), name);
+  EXPECT_EQ(TensorName(), "");
+}
+
 }  // namespace
 }  // namespace cgconform::workloads
