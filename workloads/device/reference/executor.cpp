@@ -55,6 +55,7 @@ void Executor::stop() {
 std::uint64_t Executor::enqueue(const std::shared_ptr<StreamState>& stream, StreamItem item) {
   const Lock lock(mutex_);
   stream->items.push_back(std::move(item));
+  stream->longest = std::max(stream->longest, stream->items.size());
   const std::uint64_t sequence = ++stream->enqueued;
   if (!stream->scheduled) {
     schedule(stream);
@@ -282,7 +283,13 @@ Executor::Step Executor::step_wait(const std::shared_ptr<StreamState>& stream,
 }
 
 void Executor::complete_head(StreamState& stream) {
+  // A queue keeps the room that it once took, which depends on how far the host ran ahead: of a
+  // stream that is idle, memory has to be what it was before.
+  constexpr std::size_t kept = 64;
   stream.items.pop_front();
+  if (stream.items.empty() && std::exchange(stream.longest, 0) > kept) {
+    stream.items = std::deque<StreamItem>();
+  }
   ++stream.completed;
   for (std::size_t index = 0; index < stream.waiters.size();) {
     if (stream.waiters[index].first <= stream.completed) {

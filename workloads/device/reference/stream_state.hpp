@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -62,6 +63,7 @@ struct StreamState {
   bool legacy = false;
 
   std::deque<StreamItem> items;
+  std::size_t longest = 0;  ///< that `items` have been since they were made anew
   std::uint64_t enqueued = 0;
   std::uint64_t completed = 0;
   bool scheduled = false;  ///< in the executor's runnable queue, being advanced, or blocked
