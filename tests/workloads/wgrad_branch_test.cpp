@@ -31,7 +31,7 @@ class WgradBranches : public OneRankLegs {
            !reaches(graph.nodes, weight, input);
   }
 
-  /// What the last of a backward's own nodes has to follow: all that adds to a weight.
+  /// Products that add to a weight and that the graph's last node does not wait for.
   static std::size_t wgrads_without_successor(const GraphRecord& graph) {
     std::size_t left = 0;
     for (std::size_t node = 0; node < graph.nodes.size(); ++node) {

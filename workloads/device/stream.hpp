@@ -17,10 +17,10 @@ enum class CaptureStatus : std::uint8_t { none, active, invalidated };
 /// (cudaStreamNonBlocking).
 enum class StreamKind : std::uint8_t { blocking, non_blocking };
 
-/// A point in a stream's order. Recording inside capture makes it a captured event.
 /// What an event is for. One that only orders is cheaper to make, record and wait for.
 enum class EventKind : std::uint8_t { ordering, timing };
 
+/// A point in a stream's order. Recording inside capture makes it a captured event.
 class Event {
  public:
   virtual ~Event() = default;
