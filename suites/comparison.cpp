@@ -75,6 +75,11 @@ class ControlTensors::Memory {
     if (tensors_.size() != known) stream_->synchronize();
   }
 
+  void renew() {
+    for (const auto& [dtype, tensor] : tensors_) write(tensor.view());
+    if (!tensors_.empty()) stream_->synchronize();
+  }
+
   enum Row : std::uint8_t { zeros, marked, marked_again, rows };
   ComparisonPair pair(DType dtype, Row expected, Row actual) const {
     const workloads::TensorView tensor = tensors_.at(dtype).view();
@@ -83,6 +88,14 @@ class ControlTensors::Memory {
 
  private:
   Buffer make(DType dtype) {
+    Buffer buffer(allocator_, *stream_, workloads::default_pool, dtype,
+                  Shape{rows, control_elements}, "comparator control");
+    write(buffer.view());
+    return buffer;
+  }
+
+  void write(const workloads::TensorView& tensor) {
+    const DType dtype = tensor.dtype;
     const auto element = static_cast<std::size_t>(workloads::dtype_bytes(dtype));
     std::vector<std::byte> content(element * control_elements * rows);
     const auto one = bytes_of_one(dtype);
@@ -90,10 +103,7 @@ class ControlTensors::Memory {
       const std::size_t at = element * (control_elements * row + control_bad_index);
       std::copy(one.begin(), one.end(), content.begin() + static_cast<std::ptrdiff_t>(at));
     }
-    Buffer buffer(allocator_, *stream_, workloads::default_pool, dtype,
-                  Shape{rows, control_elements}, "comparator control");
-    stream_->upload(buffer.view(), content.data(), false, "comparator control");
-    return buffer;
+    stream_->upload(tensor, content.data(), false, "comparator control");
   }
 
   std::unique_ptr<workloads::Stream> stream_;
@@ -110,6 +120,10 @@ void ControlTensors::prepare(const std::set<DType>& types) {
   memory_->prepare(types);
 }
 
+void ControlTensors::renew() {
+  memory_->renew();
+}
+
 ComparisonPair ControlTensors::different(DType dtype) const {
   return memory_->pair(dtype, Memory::zeros, Memory::marked);
 }
@@ -122,7 +136,9 @@ ControlledComparator::ControlledComparator(workloads::Device& device, TensorComp
                                            std::shared_ptr<ControlTensors> controls)
     : comparator_(comparator),
       tensors_(controls != nullptr ? std::move(controls)
-                                   : std::make_shared<ControlTensors>(device)) {}
+                                   : std::make_shared<ControlTensors>(device)) {
+  tensors_->renew();
+}
 
 std::vector<Comparison> ControlledComparator::compare(std::vector<ComparisonPair> pairs,
                                                       const Tolerance& tolerance) {

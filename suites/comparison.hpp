@@ -53,7 +53,8 @@ std::unique_ptr<TensorComparator> create_device_comparator(workloads::Device& de
 std::unique_ptr<TensorComparator> create_equal_saying_comparator();
 
 /// Small tensors on the device, which must outlive them: for each type in use a row of zeros, and
-/// twice the same row with a one in it. They are made once and only read.
+/// twice the same row with a one in it. They are made once and only read, but by a stray write of a
+/// cell, which must not be held against the next one.
 class ControlTensors {
  public:
   explicit ControlTensors(workloads::Device& device);
@@ -63,6 +64,8 @@ class ControlTensors {
 
   /// Makes those of these types that are not there yet; the other calls ask for them.
   void prepare(const std::set<workloads::DType>& types);
+  /// Writes those that are there anew.
+  void renew();
   ComparisonPair different(workloads::DType dtype) const;
   ComparisonPair equal(workloads::DType dtype) const;
 
@@ -75,7 +78,7 @@ class ControlTensors {
 /// differ and one known to be equal, through the same call as the real pairs.
 class ControlledComparator {
  public:
-  /// With `controls` of its own where none are given.
+  /// With `controls` of its own where none are given; those that are given are renewed.
   ControlledComparator(workloads::Device& device, TensorComparator& comparator,
                        std::shared_ptr<ControlTensors> controls = nullptr);
   ~ControlledComparator() = default;

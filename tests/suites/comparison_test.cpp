@@ -112,6 +112,22 @@ TEST_F(ComparisonTest, ControlTensorsServeOneComparatorAfterAnother) {
   EXPECT_EQ(legs_.device().resource_use(), held) << "nothing is made for the next comparator";
 }
 
+TEST_F(ComparisonTest, AStrayWriteIntoControlTensorsIsNotHeldAgainstTheNextComparator) {
+  const auto controls = std::make_shared<ControlTensors>(legs_.device());
+  const auto tensor = legs_.tensor(1.0F);
+  const ComparisonPair pair{tensor.view(), tensor.view()};
+  ControlledComparator hit(legs_.device(), *comparator_, controls);
+  hit.compare({pair}, {});
+  legs_.stream().fill(controls->different(workloads::DType::fp32).expected, 1, "stray write");
+  legs_.stream().synchronize();
+  hit.compare({pair}, {});
+  EXPECT_NE(hit.control_failure(), "");
+
+  ControlledComparator next(legs_.device(), *comparator_, controls);
+  next.compare({pair}, {});
+  EXPECT_EQ(next.control_failure(), "");
+}
+
 TEST_F(ComparisonTest, PartsOfWholesAreJudgedEachByItself) {
   const auto whole_expected = legs_.tensor(1.0F);
   const auto whole_actual = legs_.tensor(1.0F);
